@@ -114,6 +114,55 @@ fn a_user_without_rights_gets_a_map() {
     assert!(said.contains("deadlines missed") && said.contains("cause of a gap"), "{said}");
 }
 
+/// Time by cause in ns, of a run whose tables are JSON.
+fn by_cause(found: &serde_json::Value, cause: &str) -> u64 {
+    let tables = found["tables"].as_array().unwrap();
+    let causes = tables.iter().find(|table| table["name"] == "causes").unwrap();
+    let rows = causes["rows"].as_array().unwrap().iter().filter(|row| row["cause"] == cause);
+    rows.map(|row| row["sum_ns"].as_u64().unwrap()).sum()
+}
+
+/// A group with cpu.max, in the first version of groups or the second; gone with its value.
+struct Group(std::path::PathBuf);
+
+impl Group {
+    /// 8 ms of every 40 ms; `None` if groups cannot be made here.
+    fn throttled() -> Option<Group> {
+        let name = format!("schedlab-test-{}", std::process::id());
+        for root in ["/sys/fs/cgroup/cpu", "/sys/fs/cgroup"] {
+            let group = Group(std::path::Path::new(root).join(&name));
+            let set = |file: &str, value: &str| std::fs::write(group.0.join(file), value).is_ok();
+            let first = || set("cpu.cfs_period_us", "40000") && set("cpu.cfs_quota_us", "8000");
+            if std::fs::create_dir(&group.0).is_ok() && (first() || set("cpu.max", "8000 40000")) {
+                return Some(group);
+            }
+        }
+        None
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        std::fs::remove_dir(&self.0).ok();
+    }
+}
+
+/// In a group with cpu.max most of the time is said to be its; beside a busy neighbour none of it.
+#[test]
+fn a_throttled_group_and_a_busy_neighbour_have_different_causes() {
+    let Some(group) = Group::throttled() else {
+        eprintln!("SKIPPED: no group with cpu.max can be made here");
+        return;
+    };
+    let run = ["--quiet", "hourglass", "-d", "1s", "-a", "0", "-w", "CPU", "--json", "-"];
+    let throttled = json(&[&run[..], &["-c", group.0.to_str().unwrap()]].concat());
+    assert!(by_cause(&throttled, "cpu.max") > 500_000_000, "{throttled}");
+    let neighbour = "exec taskset -c 0 sh -c 'while :; do :; done'";
+    let beside = json(&[&run[..], &["--beside", neighbour]].concat());
+    assert!(by_cause(&beside, "switched out") > 250_000_000, "{beside}");
+    assert_eq!(by_cause(&beside, "cpu.max"), 0, "{beside}");
+}
+
 #[test]
 fn an_rt_app_description_runs_as_threads() {
     let folder = tempfile::tempdir().unwrap();

@@ -24,7 +24,8 @@ use crate::plan::Plan;
 use crate::poll::What;
 use crate::run::{HourglassError, run};
 use crate::stats::{Estimate, median, wilson};
-use schedlab_host::{RecordOptions, RecordRequest as RecordedTrace, Stage, record};
+use schedlab_host::{Backend, CaptureMethod, RecordOptions, RecordRequest as RecordedTrace, Stage, record};
+use schedlab_report::chart::{Chart, Drawing, Series, Style};
 use schedlab_report::table::{Column, Table};
 use schedlab_report::units::{count, time};
 use schedlab_trace::{Mode, SchedEvent, TraceEvent, TraceFile};
@@ -74,13 +75,19 @@ pub struct Checked {
     pub confidence: BTreeMap<u8, (u64, u64)>,
     /// Events that the trace lost.
     pub lost: u64,
+    /// By which way the kernel's events were taken.
+    pub recorder: String,
 }
 
-/// Runs a plan beside a recorder, and compares.
+/// Runs a plan beside a recorder, which takes events from the kernel by this way, and compares.
 ///
 /// # Errors
 /// [`HourglassError`]: no recording without root and tracefs, or the plan cannot be run.
-pub fn check(plan: &Plan, progress: &dyn Fn(&str)) -> Result<(Map, Checked), HourglassError> {
+pub fn check(
+    plan: &Plan,
+    backend: Backend,
+    progress: &dyn Fn(&str),
+) -> Result<(Map, Checked), HourglassError> {
     let system = |error: String| HourglassError::System(error);
     let prefix = schedlab_process::prefix_in(&std::env::temp_dir(), "schedlab-check-");
     let folder = tempfile::Builder::new().prefix(&prefix).tempdir();
@@ -89,6 +96,7 @@ pub fn check(plan: &Plan, progress: &dyn Fn(&str)) -> Result<(Map, Checked), Hou
     let duration = Duration::from_nanos(plan.duration.as_ns()) + Duration::from_secs(6);
     let mut options = RecordOptions::new(&path, RecordedTrace::System { duration: Some(duration) });
     options.buffer_kb = 16 * 1024;
+    options.backend = backend;
     options.progress_every = Some(Duration::from_millis(200));
     let (begun, has_begun) = mpsc::channel();
     let recorder = std::thread::spawn(move || {
@@ -110,6 +118,10 @@ pub fn check(plan: &Plan, progress: &dyn Fn(&str)) -> Result<(Map, Checked), Hou
     let (away, span) = off_cpu(&path, &map).map_err(|error| system(error.to_string()))?;
     let mut checked = compare(&map, &away, span);
     checked.lost = recorded.nr_lost();
+    checked.recorder = match recorded.method {
+        CaptureMethod::Bpf { .. } => "programs (BPF)".into(),
+        CaptureMethod::Ftrace { why } => format!("ftrace ({why})"),
+    };
     Ok((map, checked))
 }
 
@@ -285,10 +297,11 @@ impl Checked {
             None => "nothing to judge by".into(),
         };
         let mut text = format!(
-            "beside the kernel's trace, recorded at the same time\n\
+            "beside the kernel's trace, recorded at the same time by {}\n\
              recall     {} of {} switches out above the threshold lie in a gap that says so, {};\n\
              \x20          {} in a gap that says otherwise\n\
              precision  {} of {} gaps that claim a switch have one, {}\n",
+            self.recorder,
             count(self.found),
             count(self.switches),
             share(self.recall()),
@@ -320,6 +333,37 @@ impl Checked {
             "\nstated confidence against being right (switched out or not)\n{}",
             self.table().to_text()
         )
+    }
+
+    /// Stated confidence against being right, as a picture: on the diagonal a confidence is what it says.
+    pub fn drawing(&self) -> Drawing {
+        let pct = |value: f64| 100.0 * value;
+        let judged = || {
+            let judged = |(confidence, (all, right)): (&u8, &(u64, u64))| {
+                Some((f64::from(*confidence), wilson(*right, *all)?))
+            };
+            self.confidence.iter().filter_map(judged)
+        };
+        let mut series = vec![
+            Series::new("as stated", vec![(50.0, 50.0), (100.0, 100.0)], Style::Dashed),
+            Series::new("right", judged().map(|(x, e)| (x, pct(e.value))).collect(), Style::Points),
+        ];
+        for (x, e) in judged() {
+            let interval = vec![(x, pct(e.low)), (x, pct(e.high))];
+            // no name: as the points
+            series.push(Series::new("", interval, Style::Thin));
+        }
+        let chart = Chart {
+            title: "Stated confidence against being right".into(),
+            x_label: "confidence as stated, %".into(),
+            y_label: "gaps of which the trace says the same, %".into(),
+            series,
+            y_holds: vec![50.0, 100.0],
+            size: (520.0, 380.0),
+            ..Chart::default()
+        };
+        let caption = "Above the diagonal a cause is surer than it says.".into();
+        Drawing { name: "confidence".into(), caption, svg: chart.svg() }
     }
 
     /// Stated confidence against being right.

@@ -49,6 +49,7 @@ pub use plan::{Class, Model, ModelStep, Plan, PlanError, THREADS_MAX, ThreadPlan
 pub use reproduced::reproduced;
 pub use rtapp::threads_of;
 pub use run::{HourglassError, run};
+pub use schedlab_host::Backend;
 pub use stats::{Estimate, wilson};
 pub use study::{DrawnCase, Load, Score, Study, StudyConfig, study};
 pub use suite::suite;

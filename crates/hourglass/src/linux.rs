@@ -9,15 +9,16 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 
 /// Linux.
 #[derive(Clone, Debug)]
 pub(crate) struct Linux {
     nr_cpus: u32,
     is_virtual: bool,
-    /// The group's `cpu.stat`, if it counts throttling.
-    cpu_stat: Option<PathBuf>,
+    /// Whether a `cpu.stat` counts throttling: our own group's, or that of one which a thread has entered.
+    counts_throttling: Arc<AtomicBool>,
 }
 
 fn last_error() -> io::Error {
@@ -40,10 +41,15 @@ impl Linux {
         let cpuinfo = text("/proc/cpuinfo").unwrap_or_default();
         let flags = cpuinfo.lines().find(|line| line.starts_with("flags")).unwrap_or_default();
         let is_virtual = flags.split_whitespace().any(|flag| flag == "hypervisor");
-        let groups = text("/proc/self/cgroup").unwrap_or_default();
-        let mounts = text("/proc/self/mountinfo").unwrap_or_default();
-        Linux { nr_cpus, is_virtual, cpu_stat: throttle_file(&groups, &mounts) }
+        Linux { nr_cpus, is_virtual, counts_throttling: Arc::new(own_throttle_file().is_some().into()) }
     }
+}
+
+/// As [`throttle_file`], of the calling thread's group.
+fn own_throttle_file() -> Option<PathBuf> {
+    let groups = text("/proc/thread-self/cgroup").unwrap_or_default();
+    let mounts = text("/proc/self/mountinfo").unwrap_or_default();
+    throttle_file(&groups, &mounts)
 }
 
 /// The `cpu.stat` of our group that has `nr_throttled`: the root group has none.
@@ -483,15 +489,16 @@ impl System for Linux {
         let number = if file == "cgroup.procs" { std::process::id() } else { self.thread() };
         write
             .and_then(|file| file.write_at(number.to_string().as_bytes(), 0))
-            .map(|_| ())
-            .map_err(|error| format!("{}: {error}", group.join(file).display()))
+            .map_err(|error| format!("{}: {error}", group.join(file).display()))?;
+        self.counts_throttling.fetch_or(own_throttle_file().is_some(), Ordering::Relaxed);
+        Ok(())
     }
 
     fn probes(&self) -> Box<dyn Probes> {
         let open = |path: &Path| File::open(path).ok();
         Box::new(LinuxProbes {
             schedstat: open(Path::new("/proc/thread-self/schedstat")),
-            cpu_stat: self.cpu_stat.as_deref().and_then(open),
+            cpu_stat: own_throttle_file().as_deref().and_then(open),
             proc_stat: open(Path::new("/proc/stat")),
             sequence: Sequence::open(),
             last: Reading::default(),
@@ -504,7 +511,7 @@ impl System for Linux {
         if let Err(error) = text("/proc/thread-self/schedstat") {
             missing.push(("run delay (/proc/thread-self/schedstat)", error));
         }
-        if self.cpu_stat.is_none() {
+        if !self.counts_throttling.load(Ordering::Relaxed) {
             missing.push((
                 "throttling (cpu.stat)",
                 "no group of ours counts it: there is no cpu.max here".into(),
@@ -626,6 +633,13 @@ impl System for Linux {
 pub(crate) fn block_timer_signals() {
     block_signal(libc::SIGALRM, libc::SIG_BLOCK);
     block_signal(libc::SIGUSR2, libc::SIG_BLOCK);
+}
+
+/// For a program that the calling thread starts: it would have the blocked signals from it, and wait for its own alarm
+/// for ever.
+pub(crate) fn let_timer_signals_through() {
+    block_signal(libc::SIGALRM, libc::SIG_UNBLOCK);
+    block_signal(libc::SIGUSR2, libc::SIG_UNBLOCK);
 }
 
 /// The dead man's signal is taken by the workers: a thread that waits for a CPU behind them could not answer.

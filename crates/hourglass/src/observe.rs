@@ -23,8 +23,10 @@ pub struct View {
     pub threshold_ns: u64,
     /// A turn of the loop.
     pub loop_ns: f64,
-    /// From tick to tick, and the handler's length.
+    /// From tick to tick.
     pub tick_ns: f64,
+    /// When the first tick is.
+    pub tick_phase_ns: f64,
     /// The tick's handler.
     pub tick_cost_ns: u64,
     /// From one thread's last look at the clock to the next one's first.
@@ -41,6 +43,20 @@ pub struct View {
     pub jitter: f64,
     /// Of what is drawn.
     pub seed: u64,
+}
+
+impl View {
+    /// The last tick up to an instant.
+    fn tick_before(&self, at_ns: f64) -> f64 {
+        ((at_ns - self.tick_phase_ns) / self.tick_ns).floor() * self.tick_ns + self.tick_phase_ns
+    }
+
+    /// Ticks between two instants, more than 50 ns from both.
+    pub(crate) fn ticks_within(&self, from_ns: u64, to_ns: u64) -> u64 {
+        let number = |at_ns: f64| (at_ns - self.tick_phase_ns) / self.tick_ns;
+        let (first, end) = (number(from_ns as f64 + 50.0).ceil(), number(to_ns as f64 - 50.0).ceil());
+        (end - first).max(0.0) as u64
+    }
 }
 
 /// The log that pollers would have written of this schedule; `plans` say what each task does.
@@ -123,23 +139,18 @@ impl Watch<'_> {
         (ns as f64 * (1.0 + self.view.jitter * (2.0 * self.random.unit_f64() - 1.0))) as u64
     }
 
-    /// Whether a tick falls on this instant.
-    fn on_tick(&self, at_ns: u64) -> bool {
-        let off = (at_ns as f64 / self.view.tick_ns).fract() * self.view.tick_ns;
-        off < 50.0 || self.view.tick_ns - off < 50.0
-    }
-
     /// When it first looks at the clock in a stay.
     fn first_look(&mut self, stay: &Stay) -> u64 {
         let view = *self.view;
         // the step that is a gap has a turn of the loop in it
         let mut at = stay.start_ns + self.vary(view.switch_ns) + view.loop_ns as u64;
-        if self.on_tick(stay.start_ns) {
-            at += self.vary(view.tick_cost_ns);
-        }
         if let Some((WaitCause::Wakeup, 0)) = stay.waited {
             at += self.vary(view.wake_ns);
         }
+        // the last tick before it: on the way it delays all of it, at the beginning what is left of the handler
+        let tick = view.tick_before(at as f64);
+        let cost = self.vary(view.tick_cost_ns) as f64;
+        at += (cost - (stay.start_ns as f64 - tick).max(0.0)).max(0.0) as u64;
         at.min(stay.end_ns)
     }
 
@@ -194,10 +205,11 @@ impl Watch<'_> {
     fn within(&mut self, stay: &Stay, from_ns: u64, pieces: &mut Vec<Piece>) {
         let view = *self.view;
         let mut handlers: Vec<(u64, u64)> = Vec::new();
-        let mut k = (from_ns as f64 / view.tick_ns).ceil();
-        while ((k * view.tick_ns).round() as u64) < stay.end_ns.saturating_sub(50) {
+        let mut k = ((from_ns as f64 - view.tick_phase_ns) / view.tick_ns).ceil();
+        let tick_at = |k: f64| (k * view.tick_ns + view.tick_phase_ns).round() as u64;
+        while tick_at(k) < stay.end_ns.saturating_sub(50) {
             let late = self.random.below(300);
-            handlers.push(((k * view.tick_ns).round() as u64 + late, self.vary(view.tick_cost_ns)));
+            handlers.push((tick_at(k) + late, self.vary(view.tick_cost_ns)));
             k += 1.0;
         }
         let mut at = from_ns as f64;

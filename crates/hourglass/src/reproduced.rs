@@ -9,6 +9,7 @@
 //! The slides' machine received at full bandwidth over 100 Mbit Ethernet; here a connection over the loopback
 //! device stands for it, which has no interrupts of a device. A busy neighbour and a busy disk are ours.
 
+use crate::linux::let_timer_signals_through;
 use crate::map::Map;
 use crate::plan::{Class, Model, Plan, ThreadPlan, Timer};
 use crate::run::{HourglassError, run};
@@ -19,7 +20,7 @@ use schedlab_report::table::{Column, Table};
 use schedlab_stdx::percentile::nearest;
 use schedlab_units::{CpuId, CpuSet, SchedPolicy, Span};
 use serde_json::{Value, json};
-use std::process::Command;
+use std::process::{Command, Output};
 
 /// Missed deadlines on slide 17: kernel, per cent, throughput beside it.
 const SLIDE_17: [(&str, f64, &str); 3] = [
@@ -45,7 +46,7 @@ const LOADS: [Load; 4] = [
         command: |seconds| {
             format!(
                 "iperf3 -s -1 -p 52017 >/dev/null & sleep 0.2; \
-                 iperf3 -c 127.0.0.1 -p 52017 -t {seconds} -f m | grep receiver"
+                 iperf3 -c 127.0.0.1 -p 52017 -t {seconds} -f m | (trap '' INT; exec grep -E 'sender|receiver')"
             )
         },
     },
@@ -116,6 +117,7 @@ pub fn reproduced(each: Span, progress: &dyn Fn(&str)) -> Result<Pages, Hourglas
     tables.push(misses);
     progress("the rival: cyclictest");
     tables.push(rivals(each, progress)?);
+    tables.push(busy_rivals(each, progress)?);
     remarks.extend(notes);
     Ok(Pages { title: "Hourglass (FREENIX 2002), slides 8, 9, 17, 18".into(), remarks, drawings, tables })
 }
@@ -243,7 +245,7 @@ fn rivals(each: Span, progress: &dyn Fn(&str)) -> Result<Table, HourglassError> 
     progress("cyclictest");
     let seconds = each.as_ns().div_ceil(1_000_000_000).to_string();
     let line = ["-q", "-t1", "-a0", "-p98", "-i5000", "-h100000", "-D", &seconds];
-    match Command::new("cyclictest").args(line).output() {
+    match output(Command::new("cyclictest").args(line)) {
         Ok(output) if output.status.success() => {
             let late = cyclictest(&String::from_utf8_lossy(&output.stdout));
             table.push(row("cyclictest", &late, "fifo 98; whole us".into()));
@@ -260,6 +262,61 @@ fn rivals(each: Span, progress: &dyn Fn(&str)) -> Result<Table, HourglassError> 
     Ok(table)
 }
 
+/// What a rival says. It is started from a thread of its own, which blocks no signal: `oslat` ends by an alarm.
+fn output(command: &mut Command) -> std::io::Result<Output> {
+    std::thread::scope(|scope| {
+        let started = scope.spawn(|| {
+            let_timer_signals_through();
+            command.output()
+        });
+        started.join().expect("starting a program does not panic")
+    })
+}
+
+/// The last of a line of `oslat`'s numbers, as in `   Maximum:\t 12 34 (us)`.
+fn oslat(text: &str, name: &str) -> Option<f64> {
+    let line = text.lines().find_map(|line| line.trim_start().strip_prefix(name)?.strip_prefix(':'))?;
+    line.split_whitespace().filter_map(|word| word.parse().ok()).next_back()
+}
+
+/// Gaps of a thread that computes alone on the last CPU, ours, the rival's, ours again.
+fn busy_rivals(each: Span, progress: &dyn Fn(&str)) -> Result<Table, HourglassError> {
+    let columns = vec![
+        Column::new("tool", "", "who measured"),
+        Column::new("max_us", "us", "the longest gap"),
+        Column::new("remark", "", "what it measured; or why there is nothing"),
+    ];
+    let mut table = Table::new("rivals-busy", "A thread that computes on one CPU", columns);
+    let cpu = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u32 - 1;
+    let ours = || {
+        let thread = ThreadPlan { cpus: Some(CpuSet::single(CpuId(cpu))), ..ThreadPlan::default() };
+        let map = run(&Plan { duration: each, threads: vec![thread], ..Plan::default() }, &|_| {})?;
+        let longest = map.threads[0].gaps().map(crate::map::Piece::ns).max();
+        let gaps = map.threads[0].gaps().filter(|gap| gap.ns() >= 1000).count();
+        Ok::<_, HourglassError>(vec![
+            json!(longest.map(|ns| ns as f64 / 1000.0)),
+            json!(format!("{gaps} gaps of 1 us or more on cpu{cpu}")),
+        ])
+    };
+    table.push([vec![json!("hourglass")], ours()?].concat());
+    progress("oslat");
+    let seconds = each.as_ns().div_ceil(1_000_000_000).to_string();
+    let output = output(Command::new("oslat").args(["-c", &cpu.to_string(), "-D", &seconds]));
+    let (longest, remark) = match output {
+        Ok(output) => {
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            let longest = oslat(&text, "Maximum");
+            let failed =
+                || String::from_utf8_lossy(&output.stderr).lines().next().unwrap_or("no maximum").to_string();
+            (longest, longest.map_or_else(failed, |_| "whole us".into()))
+        }
+        Err(error) => (None, format!("{error}; it is in the package rt-tests")),
+    };
+    table.push(vec![json!("oslat"), json!(longest), json!(remark)]);
+    table.push([vec![json!("hourglass again")], ours()?].concat());
+    Ok(table)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -269,6 +326,14 @@ mod tests {
         let text =
             "# /dev/cpu_dma_latency set to 0us\n000011 000000\n000012 000003\n000040 000001\n# Total: 4\n";
         assert_eq!(cyclictest(text), [12_000, 12_000, 12_000, 40_000]);
+    }
+
+    #[test]
+    fn the_other_rivals_line_is_read() {
+        let text =
+            "    Core:\t 0 1\n Minimum:\t 1 1 (us)\n Maximum:\t 19 1204 (us)\n Max-Min:\t 18 1203 (us)\n";
+        assert_eq!(oslat(text, "Maximum"), Some(1204.0));
+        assert_eq!(oslat("", "Maximum"), None);
     }
 
     #[test]

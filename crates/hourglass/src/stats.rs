@@ -73,6 +73,21 @@ pub fn mean(values: &[f64]) -> Option<Estimate> {
     Some(Estimate { value: mean, low: mean - reach, high: mean + reach, n: n as u64 })
 }
 
+/// Sum of the second by sum of the first of these pairs, with its interval: by Student's t over what each pair's second
+/// differs from its share (the ratio estimator of sampling theory). Needs three pairs.
+pub fn ratio(pairs: &[(f64, f64)]) -> Option<Estimate> {
+    let n = pairs.len();
+    let whole: f64 = pairs.iter().map(|pair| pair.0).sum();
+    if n < 3 || whole <= 0.0 {
+        return None;
+    }
+    let value = pairs.iter().map(|pair| pair.1).sum::<f64>() / whole;
+    let squares: f64 = pairs.iter().map(|(all, part)| (part - value * all).powi(2)).sum();
+    let error = (squares * n as f64 / (n as f64 - 1.0)).sqrt() / whole;
+    let reach = student(n as u64 - 1) * error;
+    Some(Estimate { value, low: value - reach, high: value + reach, n: n as u64 })
+}
+
 /// Two-sided 95 % of Student's t, by Cornish and Fisher's expansion: within 0.5 % from 3 degrees of freedom
 /// on; exact values for 1 and 2.
 pub(crate) fn student(degrees: u64) -> f64 {
@@ -127,5 +142,8 @@ mod tests {
         }
         let found = mean(&[1.0, 2.0, 3.0]).unwrap();
         assert!((found.high - 4.484).abs() < 0.01);
+        // of equal wholes, a ratio is the mean of the shares
+        let found = ratio(&[(2.0, 1.0), (2.0, 2.0), (2.0, 3.0)]).unwrap();
+        assert!((found.value - 1.0).abs() < 1e-12 && (found.high - 2.242).abs() < 0.01, "{found:?}");
     }
 }

@@ -8,10 +8,11 @@
 //!               stolen-cpu0 (above all others)  at 1.3 ms for 8 us, at 6.1 ms for 40 us, ...
 //! ```
 //!
-//! A wakeup comes as late as it was measured to: whatever makes it late, no thread polls then. Nobody sees what is
+//! A wakeup comes as late as it was measured to, less the time that other threads of the run had the CPU: to let them
+//! wait for each other is the scheduler's part. Nobody sees what is
 //! stolen while all threads sleep. Such stretches get what was stolen in others of equal length, drawn by a seed.
 
-use crate::map::{Map, ThreadMap};
+use crate::map::{Map, Piece, ThreadMap};
 use crate::plan::{Model, ModelStep, ThreadPlan};
 use crate::poll::What;
 use schedlab_instruments::LogProblem;
@@ -104,7 +105,7 @@ impl Map {
     fn life(&self, mut life: Life<'_>, thread: &ThreadMap, compute_pct: u32, mut random: Random) {
         let end_ns = self.duration_ns;
         let scaled = |span: Span| Span::from_ns(span.as_ns() * u64::from(compute_pct) / 100);
-        let late = lateness(thread);
+        let late = self.lateness(thread);
         let late = |due_ns: u64| Span::from_ns(late.get(&due_ns).copied().unwrap_or(0));
         let mut at_ns = 0;
         match &thread.plan.model {
@@ -168,6 +169,22 @@ impl Map {
         life.exit();
     }
 
+    /// How late each wakeup came, without what other threads had of the CPU in between, by the time that was asked for;
+    /// both in ns.
+    fn lateness(&self, of: &ThreadMap) -> BTreeMap<u64, u64> {
+        let others = |cpu: u32| {
+            let others = self.threads.iter().filter(|thread| thread.tid != of.tid);
+            union(others.flat_map(|thread| had(thread, cpu)).collect())
+        };
+        let others: Vec<Vec<Stretch>> = (0..self.nr_cpus).map(others).collect();
+        let sleeps = of.pieces.iter().filter(|piece| piece.what == What::Sleep && piece.due_ns > 0);
+        let late = |piece: &Piece| -> u64 {
+            let wait = [(piece.due_ns, piece.resumed_ns.max(piece.due_ns))];
+            without(&wait, &others[piece.cpu_to as usize]).iter().map(|(from, to)| to - from).sum()
+        };
+        sleeps.map(|piece| (piece.due_ns, late(piece))).collect()
+    }
+
     /// What threads saw of a CPU. What other threads of the run had is not stolen.
     fn watched(&self, cpu: u32) -> Watched {
         let (mut spans, mut away, mut ran) = (Vec::new(), Vec::new(), Vec::new());
@@ -199,10 +216,18 @@ impl Map {
     }
 }
 
-/// How late each wakeup came, by the time that was asked for; both in ns.
-fn lateness(thread: &ThreadMap) -> BTreeMap<u64, u64> {
-    let sleeps = thread.pieces.iter().filter(|piece| piece.what == What::Sleep && piece.due_ns > 0);
-    sleeps.map(|piece| (piece.due_ns, piece.resumed_ns.saturating_sub(piece.due_ns))).collect()
+/// When a thread had a CPU, as far as it knows, with the ways to it and between its looks at the clock.
+fn had(thread: &ThreadMap, cpu: u32) -> Vec<Stretch> {
+    let mut stretches = Vec::new();
+    let mut from_ns = None;
+    for piece in &thread.pieces {
+        let is_off = piece.what == What::Sleep || piece.what == What::Gap && piece.missed.cause.is_off_cpu();
+        if is_off {
+            let at = from_ns.replace(piece.resumed_ns).filter(|_| piece.cpu_from == cpu);
+            stretches.extend(at.map(|at| (at, piece.from_ns)));
+        }
+    }
+    stretches
 }
 
 /// Stretches in order of time, put together where they touch.

@@ -9,7 +9,7 @@ use crate::pages::OutputArgs;
 use crate::ui::Ui;
 use clap::{Args, Parser};
 use schedlab_hourglass::{
-    Findings, Line, Map, PlanFile, check, compare, infer, parse, run, suite, threads_of,
+    Backend, Checked, Findings, Line, Map, PlanFile, check, compare, infer, parse, run, suite, threads_of,
 };
 use schedlab_report::pages::Pages;
 use schedlab_report::table::Table;
@@ -25,7 +25,7 @@ cause for every gap.
 
 hourglass [OPTIONS]            runs threads and shows the map
 hourglass infer [--from LOG]   tick, slice, switch cost, ...: each with an interval, or \"cannot tell\"
-hourglass check [OPTIONS]      the map beside the kernel's own trace (root)
+hourglass check [OPTIONS]      the map beside the kernel's own trace (root); --recorder auto | ftrace | bpf
 hourglass compare A B          two logs: what differs, and is it more than chance
 hourglass study                how often infer is right, on schedules whose truth is known
 hourglass whatif [OPTIONS]     deadlines under other schedulers, CPUs, computing times; measured afterwards.
@@ -206,17 +206,36 @@ fn map(words: &[String], ui: &Ui) -> Result<()> {
     let step = ui.step("hourglass");
     let map = run(&line.plan, &|what| step.now(what.to_string())).map_err(Failure::input)?;
     drop(step);
-    deliver(&map, &line, "", &[], words, ui)
+    deliver(&map, &line, None, words, ui)
 }
 
 /// As [`map`], beside the kernel's own trace.
 fn checked(words: &[String], ui: &Ui) -> Result<()> {
-    let line = line(words)?;
+    let (backend, rest) = recorder(words)?;
+    let line = line(&rest)?;
     check_outputs(&line)?;
     let step = ui.step("hourglass check");
-    let (map, checked) = check(&line.plan, &|what| step.now(what.to_string())).map_err(Failure::input)?;
+    let (map, checked) =
+        check(&line.plan, backend, &|what| step.now(what.to_string())).map_err(Failure::input)?;
     drop(step);
-    deliver(&map, &line, &checked.summary(), &[checked.table()], words, ui)
+    deliver(&map, &line, Some(&checked), words, ui)
+}
+
+/// The recorder that the words ask for, and the others.
+fn recorder(words: &[String]) -> Result<(Backend, Vec<String>)> {
+    let Some(place) = words.iter().position(|word| word == "--recorder") else {
+        return Ok((Backend::Auto, words.to_vec()));
+    };
+    let backend = match words.get(place + 1).map(String::as_str) {
+        Some("auto") => Backend::Auto,
+        Some("ftrace") => Backend::Ftrace,
+        Some("bpf") => Backend::Bpf,
+        other => {
+            let other = other.unwrap_or("(nothing)");
+            return Err(Failure::Input(format!("--recorder {other}: expected auto, ftrace or bpf")));
+        }
+    };
+    Ok((backend, [&words[..place], &words[place + 2..]].concat()))
 }
 
 fn check_outputs(line: &Line) -> Result<()> {
@@ -227,15 +246,18 @@ fn check_outputs(line: &Line) -> Result<()> {
     Ok(())
 }
 
-fn deliver(map: &Map, line: &Line, more: &str, tables: &[Table], words: &[String], ui: &Ui) -> Result<()> {
+fn deliver(map: &Map, line: &Line, checked: Option<&Checked>, words: &[String], ui: &Ui) -> Result<()> {
     let outputs = &line.outputs;
+    let tables: Vec<Table> = checked.iter().map(|checked| checked.table()).collect();
     if let Some(path) = &outputs.log {
         schedlab_log::write(path, &map.log()).map_err(Failure::input)?;
         ui.say(format!("wrote {}", path.display()));
     }
     if let Some(path) = &outputs.html {
-        let mut pages = map.pages(&format!("schedlab hourglass {}", words.join(" ")));
+        let command = if checked.is_some() { "hourglass check" } else { "hourglass" };
+        let mut pages = map.pages(&format!("schedlab {command} {}", words.join(" ")));
         pages.tables.splice(0..0, tables.iter().cloned());
+        pages.drawings.extend(checked.map(Checked::drawing));
         output::text(path, &pages.html())?;
         ui.say(format!("wrote {}", path.display()));
     }
@@ -249,8 +271,8 @@ fn deliver(map: &Map, line: &Line, more: &str, tables: &[Table], words: &[String
     }
     if !output::json_value(outputs.json.as_deref(), &json)? {
         print!("{}", map.summary());
-        if !more.is_empty() {
-            print!("\n{more}");
+        if let Some(checked) = checked {
+            print!("\n{}", checked.summary());
         }
         if outputs.histogram {
             print!("\n{}", histogram(map));

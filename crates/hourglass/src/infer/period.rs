@@ -12,8 +12,19 @@ use std::f64::consts::TAU;
 /// A moment and the clock it belongs to: CPUs may tick at different phases.
 pub(crate) type Moment = (u32, u64);
 
-/// Phases agree so well by chance less than once in 10^5 searches of a thousand frequencies.
+/// Phases of one clock agree so well by chance less than once in 10^5 searches of a thousand frequencies.
 const SIGNIFICANT: f64 = 18.0;
+
+/// As [`SIGNIFICANT`], of so many clocks: the sum of their powers is a gamma variable (Laurent and Massart's bound).
+fn significant(clocks: usize) -> f64 {
+    SIGNIFICANT + (2.0 * SIGNIFICANT * (clocks - 1) as f64).sqrt()
+}
+/// A lower frequency whose grid holds the moments by these shares as well as the best is preferred: noise adds to a
+/// grid's power and takes from it. Ticks that are seen in a part of each longer period, as under cpu.max, have
+/// up to 0.65 of their power at a fifth of their frequency: so whoever can tell tries the others too.
+const LOWEST_SHARES: [f64; 3] = [0.4, 0.8, 1.0];
+/// Moments farther from the line than so many times the median distance are none of the clock's.
+const STRANGE: f64 = 6.0;
 /// More moments than these are thinned out.
 const MOMENTS_MAX: usize = 6_000;
 
@@ -36,20 +47,28 @@ fn power(groups: &[Vec<f64>], hz: f64) -> f64 {
 ///
 /// A grid of 250 Hz is one of 500 Hz and 750 Hz too, so that the lowest counts.
 pub(crate) fn frequency(moments: &[Moment], candidates_hz: &[f64]) -> Option<f64> {
+    frequencies(moments, candidates_hz).first().copied()
+}
+
+/// As [`frequency`], and behind it the lowest that hold them better, up to the best.
+pub(crate) fn frequencies(moments: &[Moment], candidates_hz: &[f64]) -> Vec<f64> {
     let groups = grouped(moments);
-    if groups.is_empty() {
-        return None;
-    }
     let powers: Vec<f64> = candidates_hz.iter().map(|hz| power(&groups, *hz)).collect();
     let best = powers.iter().copied().fold(0.0, f64::max);
-    if best < SIGNIFICANT {
-        return None;
+    if groups.is_empty() || best < significant(groups.len()) {
+        return Vec::new();
     }
-    let place = powers.iter().position(|power| *power > best * 0.4)?;
-    // the neighbours of a candidate share its power when the run is short: the top of the hill counts
-    let top = (place..powers.len()).take_while(|p| candidates_hz[*p] < candidates_hz[place] * 1.4);
-    let top = top.max_by(|a, b| powers[*a].total_cmp(&powers[*b]))?;
-    Some(candidates_hz[top])
+    let mut found: Vec<f64> = Vec::new();
+    for share in LOWEST_SHARES {
+        let place = powers.iter().position(|power| *power >= best * share).expect("the best does");
+        // the neighbours of a candidate share its power when the run is short: the top of the hill counts
+        let top = (place..powers.len()).take_while(|p| candidates_hz[*p] < candidates_hz[place] * 1.4);
+        let top = top.max_by(|a, b| powers[*a].total_cmp(&powers[*b])).expect("the place itself is one");
+        if !found.contains(&candidates_hz[top]) {
+            found.push(candidates_hz[top]);
+        }
+    }
+    found
 }
 
 fn grouped(moments: &[Moment]) -> Vec<Vec<f64>> {
@@ -66,9 +85,9 @@ fn grouped(moments: &[Moment]) -> Vec<Vec<f64>> {
 
 /// The period near `about_ns` in ns, from the moments near the grid.
 pub(crate) fn fit(moments: &[Moment], about_ns: f64) -> Option<Estimate> {
-    let mut period = about_ns;
+    let mut period = sharpened(moments, about_ns);
     let mut found = None;
-    // twice: the grid is sharper once its period is
+    // the grid is sharper once its period is
     for width in [0.08, 0.04, 0.02] {
         let points = near_grid(moments, period, width);
         let (slope, error, n) = slope(&points)?;
@@ -76,7 +95,53 @@ pub(crate) fn fit(moments: &[Moment], about_ns: f64) -> Option<Estimate> {
         let reach = student(n - 2) * error;
         found = Some(Estimate { value: slope, low: slope - reach, high: slope + reach, n });
     }
+    // what happened near the grid by chance: far from the line, against what is on it
+    let mut points = near_grid(moments, period, 0.02);
+    for _ in 0..4 {
+        let Some(kept) = on_line(&points, period) else { break };
+        points = kept;
+        let Some((slope, error, n)) = slope(&points) else { break };
+        period = slope;
+        let reach = student(n - 2) * error;
+        found = Some(Estimate { value: slope, low: slope - reach, high: slope + reach, n });
+    }
     found
+}
+
+/// The period at which phases agree best among those that a run of this length can hardly tell from one: the line
+/// would follow noise at a worse one.
+fn sharpened(moments: &[Moment], about_ns: f64) -> f64 {
+    const STEPS: i32 = 16;
+    let groups = grouped(moments);
+    let times = || moments.iter().map(|moment| moment.1);
+    let length_s = times().max().unwrap_or(0).saturating_sub(times().min().unwrap_or(0)) as f64 / 1e9;
+    if groups.is_empty() || length_s <= 0.0 {
+        return about_ns;
+    }
+    let hz = |step: i32| 1e9 / about_ns + f64::from(step) / f64::from(STEPS) / length_s;
+    let steps =
+        (-STEPS..=STEPS).filter(|step| hz(*step) > 0.0).map(|step| (hz(step), power(&groups, hz(step))));
+    let best = steps.max_by(|a, b| a.1.total_cmp(&b.1));
+    best.map_or(about_ns, |(hz, _)| 1e9 / hz)
+}
+
+/// The points that lie as near to a line of this slope as most of their clock do.
+fn on_line(points: &[(f64, f64, u32)], period: f64) -> Option<Vec<(f64, f64, u32)>> {
+    let middle = |values: &mut Vec<f64>| {
+        values.sort_unstable_by(f64::total_cmp);
+        values.get(values.len() / 2).copied()
+    };
+    let groups = || points.chunk_by(|a, b| a.2 == b.2);
+    let rest = |point: &(f64, f64, u32)| point.1 - point.0 * period;
+    let phases: Vec<f64> = groups()
+        .map(|group| middle(&mut group.iter().map(rest).collect()).expect("a group is not empty"))
+        .collect();
+    let off =
+        groups().zip(&phases).flat_map(|(group, phase)| group.iter().map(move |p| (rest(p) - phase).abs()));
+    let off: Vec<f64> = off.collect();
+    // times are whole ns
+    let reach = STRANGE * middle(&mut off.clone())?.max(1.0);
+    Some(points.iter().zip(off).filter(|(_, off)| *off <= reach).map(|(point, _)| *point).collect())
 }
 
 /// Number of the tick, time, clock, of moments within `width` periods of the grid.

@@ -3,11 +3,11 @@
 //! A rule looks at one kind of evidence, and says what is lacking if there is too little of it. None of them
 //! knows whose log it reads.
 
-use super::period::{Moment, fit, frequency};
+use super::period::{Moment, fit, frequencies, frequency};
 use super::seen::{Ending, HANDOVER_NS, Seen, Stretch, TickClock, Wake};
 use super::{Answer, Inference, Question};
 use crate::plan::Timer;
-use crate::stats::{Estimate, mean, median, wilson};
+use crate::stats::{Estimate, mean, median, ratio, wilson};
 use schedlab_log::MissedCause;
 use schedlab_report::units::time;
 use schedlab_units::SchedPolicy;
@@ -16,6 +16,8 @@ use schedlab_units::SchedPolicy;
 const LEAST: usize = 10;
 /// Handlers of the tick take less.
 const TICK_NS_MAX: u64 = 200_000;
+/// Switches take less, where it was not found how much.
+const SWITCH_NS_MAX: f64 = 10_000.0;
 /// An interval wider than this share of its value is no answer.
 const WIDTH_MAX: f64 = 0.5;
 
@@ -75,47 +77,89 @@ fn displaced(seen: &Seen) -> Vec<Moment> {
 
 const TICK_WOULD: &str = "a thread that computes for 2 s or more (-w CPU -d 2s)";
 
+/// A grid counts as the tick's if at least this share of its points has a gap or a switch while threads compute. A tick
+/// interrupts whoever computes.
+const OCCUPIED: f64 = 0.5;
+/// Grids so many times finer or coarser than what the phases agree on are tried.
+const TIMES_MAX: u32 = 12;
+/// A finer grid is the tick's if its points are by this share as well occupied: half of them are at most, of a grid
+/// that is too fine.
+const AS_OCCUPIED: f64 = 0.75;
+/// A period as a multiple and a part of another one.
+type Ratio = (u32, u32);
+
 /// Moments of ticks, and about how many there are in a second. Handlers come first: switches may have a clock
-/// of their own.
+/// of their own. Where most ticks make a switch, gaps alone show nothing, or every n-th tick.
 fn tick_clock(seen: &Seen) -> Option<&TickClock> {
-    let by = |moments: Vec<Moment>, what| {
-        let hz = frequency(&moments, &tick_candidates())?;
-        Some((moments, hz, what))
-    };
     let find = || {
-        let by_gaps = by(handlers(seen), "by the phases of gaps").map(|clock| with_switches(seen, clock));
-        by_gaps.or_else(|| by(displaced(seen), "by the phases of switches: it may be the slice"))
+        let (gaps, switches) = (handlers(seen), displaced(seen));
+        let mut both = [gaps.clone(), switches.clone()].concat();
+        both.sort_unstable();
+        let sources = [
+            (&gaps, "by the phases of gaps"),
+            (&both, "by the phases of gaps and switches"),
+            (&switches, "by the phases of switches: it may be the slice"),
+        ];
+        let grids = sources.into_iter().flat_map(|(moments, what)| {
+            frequencies(moments, &tick_candidates()).into_iter().map(move |hz| (moments, what, hz))
+        });
+        grids.into_iter().find_map(|(moments, what, hz)| {
+            let period = fit(moments, 1e9 / hz)?.value;
+            let ratio = occupied(seen, moments, &both, period)?;
+            let cpus = both.iter().map(|moment| moment.0).max().unwrap_or(0);
+            let grid = |cpu: u32| Clockwork::of_ratio(&of_cpu(moments, cpu), period, ratio);
+            let grids: Vec<Clockwork> = (0..=cpus).map(grid).collect();
+            let on_grid = |(cpu, at): &&Moment| grids[*cpu as usize].off_ns(*at) < NEAR_TICK_NS;
+            let with_switches = switches.iter().filter(on_grid).count() * 5 > switches.len() * 4;
+            let hz = hz * f64::from(ratio.1) / f64::from(ratio.0);
+            match with_switches && ratio.1 > 1 {
+                true => Some((both.clone(), hz, sources[1].1)),
+                false => Some((moments.clone(), hz, what)),
+            }
+        })
     };
     // several rules ask, and the search takes longer than all else
     seen.tick_clock.get_or_init(find).as_ref()
 }
 
-/// Where every other tick is a switch, gaps alone show half of the ticks: if the switches lie on a finer grid
-/// through the gaps, that is the tick's.
-fn with_switches(seen: &Seen, (moments, hz, what): TickClock) -> TickClock {
-    const FINER_MAX: u32 = 8;
-    let switches = displaced(seen);
-    let Some(period) = fit(&moments, 1e9 / hz).map(|found| found.value).filter(|_| switches.len() >= LEAST)
-    else {
-        return (moments, hz, what);
-    };
-    let share = |times: u32| {
-        let mut on_grid = 0;
-        for (cpu, own) in by_cpu(&switches) {
-            let clockwork = Clockwork::through(&of_cpu(&moments, cpu), period).finer(times);
-            on_grid += own.iter().filter(|(_, at)| clockwork.off_ns(*at) < NEAR_TICK_NS).count();
+/// The tick's grid among those that share moments with one of this period: the finest whose points have a gap or a
+/// switch wherever a thread computed, as its period over the one given. `None`: no grid has one often enough.
+fn occupied(seen: &Seen, moments: &[Moment], events: &[Moment], period: f64) -> Option<Ratio> {
+    let ratios = (1..=TIMES_MAX).map(|times| (1, times)).chain((2..=TIMES_MAX).map(|times| (times, 1)));
+    let computing: Vec<&Stretch> = seen.stretches.iter().filter(|s| seen.computes(s.thread)).collect();
+    let events = by_cpu(events);
+    let share = |ratio: Ratio| {
+        let (mut points, mut hits) = (0u64, 0u64);
+        for (cpu, own) in &events {
+            let grid = Clockwork::of_ratio(&of_cpu(moments, *cpu), period, ratio);
+            for stretch in computing.iter().filter(|stretch| stretch.cpu == *cpu) {
+                // its end counts if something took the CPU there
+                let end = match stretch.ending {
+                    Ending::Preempted => stretch.to_ns as f64 + NEAR_TICK_NS,
+                    _ => stretch.to_ns as f64 - NEAR_TICK_NS,
+                };
+                let mut at = grid.next(stretch.from_ns as f64 + NEAR_TICK_NS);
+                while at < end {
+                    let near = own.partition_point(|event| (event.1 as f64) < at - NEAR_TICK_NS);
+                    let is_hit = own.get(near).is_some_and(|event| (event.1 as f64) < at + NEAR_TICK_NS);
+                    points += 1;
+                    hits += u64::from(is_hit);
+                    at += grid.period;
+                }
+            }
         }
-        on_grid as f64 / switches.len() as f64
+        wilson(hits, points).filter(|_| points as usize >= LEAST)
     };
-    let finer = (1..=FINER_MAX).find(|times| hz * f64::from(*times) <= 1200.0 && share(*times) > 0.8);
-    match finer {
-        Some(times) if times > 1 => {
-            let mut all = [moments, switches].concat();
-            all.sort_unstable();
-            (all, hz * f64::from(times), "by the phases of gaps and switches")
-        }
-        _ => (moments, hz, what),
-    }
+    let is_near = |(up, down): &Ratio| {
+        (1.0 / 1200.0..1.0 / 24.0).contains(&(period * f64::from(*up) / f64::from(*down) / 1e9))
+    };
+    let shares = ratios.filter(is_near).filter_map(|ratio| Some((ratio, share(ratio)?)));
+    let shares: Vec<(Ratio, Estimate)> = shares.collect();
+    // few points of many grids: one of them is well occupied by chance
+    let best = shares.iter().map(|(_, share)| share.low).fold(0.0, f64::max);
+    let well = shares.into_iter().filter(|(_, share)| best > OCCUPIED && share.value > AS_OCCUPIED * best);
+    let finest = well.min_by(|(a, _), (b, _)| (a.0 * b.1).cmp(&(b.0 * a.1)));
+    finest.map(|(ratio, _)| ratio)
 }
 
 /// Moments of each CPU.
@@ -214,8 +258,8 @@ fn slice(seen: &Seen) -> Found {
 /// Ticks and what they make of a switch lie so near the grid.
 const NEAR_TICK_NS: f64 = 5_000.0;
 
-/// What of each handover's gap is the tick's handler: nothing, unless it lies on the tick's grid; then `None`
-/// if that is not known.
+/// What of each handover's gap is the tick's handler: nothing, unless it lies on the tick's grid. `None` if the grid is
+/// not known, or what a tick costs.
 fn tick_part(seen: &Seen) -> impl Fn(u32, u64) -> Option<f64> {
     let cost = match tick_cost(seen).0 {
         Answer::Is(found) => Some(found.value),
@@ -227,9 +271,10 @@ fn tick_part(seen: &Seen) -> impl Fn(u32, u64) -> Option<f64> {
     let last = moments.iter().map(|moment| moment.0).max().unwrap_or(0);
     let of = |period: f64| (0..=last).map(|cpu| Clockwork::through(&of_cpu(moments, cpu), period)).collect();
     let clockworks: Vec<Clockwork> = period.map(of).unwrap_or_default();
-    move |cpu, at| match clockworks.get(cpu as usize) {
-        Some(clockwork) if clockwork.off_ns(at) < NEAR_TICK_NS => cost,
-        _ => Some(0.0),
+    // where the tick is not known, any switch may lie on one
+    move |cpu, at| match clockworks.get(cpu as usize)?.off_ns(at) < NEAR_TICK_NS {
+        true => cost,
+        false => Some(0.0),
     }
 }
 
@@ -388,9 +433,20 @@ impl Clockwork {
         clockwork
     }
 
+    /// Through moments of this period, with another one that shares points with it.
+    fn of_ratio(moments: &[Moment], period: f64, (up, down): Ratio) -> Clockwork {
+        Clockwork::through(moments, period * f64::from(up)).finer(down)
+    }
+
     /// With so many more times in each period.
     fn finer(self, times: u32) -> Clockwork {
         Clockwork { period: self.period / f64::from(times), phase: self.phase * f64::from(times) }
+    }
+
+    /// The first point of the grid behind a moment.
+    fn next(&self, at_ns: f64) -> f64 {
+        let phase = self.phase / std::f64::consts::TAU * self.period;
+        phase + ((at_ns - phase) / self.period).ceil() * self.period
     }
 
     /// How far a moment lies from the grid.
@@ -441,6 +497,20 @@ fn refills(seen: &Seen) -> Vec<u64> {
     ends
 }
 
+/// Whether half of the period would show the same pauses. Time is taken from a quota at ticks: where half a period
+/// is a number of ticks, a group that has used its quota up shortly before its end may run into the next.
+fn may_be_a_part(seen: &Seen, period: f64, ends: &[u64]) -> Option<String> {
+    let Answer::Is(tick) = tick(seen).0 else { return None };
+    let ticks = period / 2.0 / tick.value;
+    let is_commensurate = ticks > 0.5 && (ticks - ticks.round()).abs() < 0.01;
+    let paused = seen.of_cause(MissedCause::CpuMax).map(|gap| gap.missed.ns as f64).collect::<Vec<_>>();
+    let pause = sorted(paused).into_iter().next()?;
+    let said = |what: f64| time(what as u64);
+    (ends.len() > 1 && is_commensurate && pause < 2.0 * tick.value).then(|| {
+        format!("the period is {} or a part of it: ticks of {} hide pauses", said(period), said(tick.value))
+    })
+}
+
 /// Stretches and pauses of a group under cpu.max: the ends of pauses lie on the grid of its periods.
 fn cpu_max(seen: &Seen, period: bool) -> Found {
     const WOULD: &str = "threads that compute in the group for 10 of its periods (-c DIR -n 2 -w CPU)";
@@ -454,9 +524,13 @@ fn cpu_max(seen: &Seen, period: bool) -> Found {
     let about: Vec<f64> = steps.iter().copied().filter(|step| (step / single - 1.0).abs() < 0.2).collect();
     let about = about[about.len() / 2];
     let moments: Vec<Moment> = ends.iter().map(|end| (0, *end)).collect();
-    let Some(found) = fit(&moments, about).filter(|found| found.n >= 5) else {
+    let Some(found) = fit(&moments, about).filter(|found| found.n >= 5 && found.n as usize * 2 >= ends.len())
+    else {
         return cannot("the ends of its pauses lie on no grid", WOULD);
     };
+    if let Some(why) = may_be_a_part(seen, found.value, &ends) {
+        return cannot(why, "a kernel with a shorter tick, or a smaller quota");
+    }
     if period {
         return (Answer::Is(found), "by the moments at which a paused group goes on".into());
     }
@@ -465,11 +539,30 @@ fn cpu_max(seen: &Seen, period: bool) -> Found {
         .filter(|two| ((two[1] - two[0]) as f64 / found.value - 1.0).abs() < 0.2)
         .map(|two| (two[0], two[1]))
         .collect();
+    let charged = seen.charged();
     let ran = |(from, to): (u64, u64)| {
         let within = |s: &Stretch| s.to_ns.min(to).saturating_sub(s.from_ns.max(from)) as f64;
-        seen.stretches.iter().map(within).sum::<f64>()
+        charged.iter().map(within).sum::<f64>()
     };
-    match useful(mean(&cycles.into_iter().map(ran).collect::<Vec<_>>())) {
+    // the group pays for the first switch of a period on each CPU, which no thread of it sees
+    let cpus = by_cpu(&displaced(seen)).len() as f64;
+    let unseen = match switch_cost(seen).0 {
+        Answer::Is(switch) => cpus * switch.high,
+        _ => cpus * SWITCH_NS_MAX,
+    };
+    // time is taken from the quota at ticks: over any number of periods in a row it is ahead by up to a tick on each
+    // CPU, or behind by the debt of the period before. Periods that are alike say nothing of that: they may all end
+    // at the same tick.
+    let rows = 1 + cycles.windows(2).filter(|two| two[0].1 != two[1].0).count();
+    let owed = match tick(seen).0 {
+        Answer::Is(tick) => cpus * tick.value * rows as f64 / cycles.len().max(1) as f64,
+        _ => 0.0,
+    };
+    let paid = |found: Estimate| match owed > 0.0 {
+        true => Estimate { low: found.value - owed, high: found.value + owed + unseen, ..found },
+        false => Estimate { high: found.high + unseen, ..found },
+    };
+    match useful(mean(&cycles.into_iter().map(ran).collect::<Vec<_>>()).map(paid)) {
         Some(quota) => {
             let tick = match tick(seen).0 {
                 Answer::Is(tick) => {
@@ -506,14 +599,10 @@ fn hidden_share(seen: &Seen) -> Found {
         spread(&mut hidden, gap.from_ns, gap.end_ns() - loop_ns);
     }
     let gaps = seen.gaps.iter().filter(|gap| gap.is_on_cpu()).count();
-    let shares: Vec<f64> = had
-        .iter()
-        .zip(&hidden)
-        .filter(|(had, _)| **had > block_ns as f64 / 20.0)
-        .map(|(had, h)| h / had)
-        .collect();
-    match mean(&shares) {
-        Some(found) if shares.len() >= 5 => {
+    let blocks: Vec<(f64, f64)> =
+        had.into_iter().zip(hidden).filter(|(had, _)| *had > block_ns as f64 / 20.0).collect();
+    match ratio(&blocks) {
+        Some(found) if blocks.len() >= 5 => {
             let found = Estimate { low: found.low.max(0.0), n: gaps as u64, ..found };
             let remark = "interrupts, hypervisor and the unexplained, of the time on a CPU";
             (Answer::Is(found), remark.into())
@@ -560,9 +649,10 @@ fn weights(seen: &Seen) -> Option<(Estimate, f64)> {
         return None;
     }
     let block_ns = (seen.duration_ns / BLOCKS).max(1);
+    let charged = seen.charged();
     let ran = |thread: usize, block: u64| -> f64 {
         let (from, to) = (block * block_ns, (block + 1) * block_ns);
-        let own = seen.stretches.iter().filter(|stretch| stretch.thread == thread);
+        let own = charged.iter().filter(|stretch| stretch.thread == thread);
         own.map(|s| s.to_ns.min(to).saturating_sub(s.from_ns.max(from)) as f64).sum()
     };
     let ratios = (0..BLOCKS).map(|block| (ran(a, block), ran(b, block)));

@@ -204,6 +204,18 @@ impl Seen {
         })
     }
 
+    /// Stretches as the scheduler charges them: who takes a CPU over pays for the switch.
+    pub(crate) fn charged(&self) -> Vec<Stretch> {
+        let mut charged = self.stretches.clone();
+        for (place, pair) in self.stretches.windows(2).enumerate() {
+            let (a, b) = (&pair[0], &pair[1]);
+            if a.cpu == b.cpu && b.from_ns.saturating_sub(a.to_ns) < HANDOVER_NS {
+                charged[place + 1].from_ns = a.to_ns;
+            }
+        }
+        charged
+    }
+
     /// Whether a thread computes all the time: by its model, or because it never sleeps.
     pub(crate) fn computes(&self, thread: usize) -> bool {
         match &self.threads[thread].1 {

@@ -19,6 +19,7 @@ use schedlab_stdx::Random;
 use schedlab_topology::Topology;
 use schedlab_units::{Nice, SchedParams, SchedPolicy, Span};
 use schedlab_workload::{Builder, Cgroup, CpuMax, Workload};
+use std::collections::BTreeMap;
 
 /// Who runs in a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -90,8 +91,8 @@ pub(crate) struct Truth {
     /// Median turn of a thread that has an equal beside it, and how many turns there were.
     pub(crate) turn_ns: Option<f64>,
     pub(crate) turns: u64,
-    /// Share of the time on a CPU at whose end a tick took it away.
-    pub(crate) ended_by_tick_hz: f64,
+    /// Ticks per second on a CPU, without those that ended a turn.
+    pub(crate) inner_tick_hz: f64,
     /// Times that the first thread was held back with its group.
     pub(crate) pauses: u64,
     /// CPU time of the first thread by that of the second, where they are alone on a CPU.
@@ -114,12 +115,14 @@ impl DrawnCase {
         let subject = random.below(subjects.len() as u64) as usize;
         let linux = subjects[subject].linux();
         let loads: &[Load] = match linux {
+            // native schedulers have neither cpu.max nor an RT limit: more of these here, or there are too few to judge
             Some(_) => &[
                 Load::Alone,
                 Load::Equal,
                 Load::Equal,
                 Load::Nicer,
                 Load::Sleepers,
+                Load::Throttled,
                 Load::Throttled,
                 Load::RealTime,
             ],
@@ -196,8 +199,9 @@ impl DrawnCase {
                     self.set("sched/fair_server/cpu0/period", period_us * 1000);
                     self.set("sched/fair_server/cpu0/runtime", pause_us * 1000);
                 } else {
-                    self.set("rt_period_us", period_us);
+                    // a period is refused that is shorter than the running time
                     self.set("rt_runtime_us", period_us - pause_us);
+                    self.set("rt_period_us", period_us);
                 }
             }
             _ => {}
@@ -265,7 +269,8 @@ impl DrawnCase {
         let duration = Some(Span::from_ms(self.duration_ms));
         let subject = &subjects[self.subject];
         let read = |log: &dyn Log| -> Result<Ran, LogProblem> {
-            Ok(Ran { seen: crate::observe::observe(log, &self.view, &plans)?, truth: self.truth_of(log)? })
+            let view = View { tick_phase_ns: tick_phase(log, self.view.tick_ns)?, ..self.view };
+            Ok(Ran { seen: crate::observe::observe(log, &view, &plans)?, truth: self.truth_of(log, &view)? })
         };
         let internal = |problem: LogProblem| Ended::Internal(problem.to_string());
         match subject.info() {
@@ -274,10 +279,8 @@ impl DrawnCase {
                 read(&log).map_err(internal)
             }
             None => {
-                let mut params = self.params.clone();
-                params.sort();
                 let request = RunRequest {
-                    params,
+                    params: self.params.clone(),
                     duration,
                     ..RunRequest::new(&workload, &subject.scheduler, topology)
                 };
@@ -287,7 +290,7 @@ impl DrawnCase {
         }
     }
 
-    fn truth_of(&self, log: &dyn Log) -> Result<Truth, LogProblem> {
+    fn truth_of(&self, log: &dyn Log, view: &View) -> Result<Truth, LogProblem> {
         let stays = stays(log)?;
         let is_ours = |stay: &&Stay| stay.task.is_workload();
         let preempted = |stay: &&Stay| stay.stop.is_some_and(PrevState::is_runnable);
@@ -295,12 +298,8 @@ impl DrawnCase {
         let mut turns: Vec<f64> = whole.iter().map(|stay| stay.ns() as f64).collect();
         turns.sort_by(f64::total_cmp);
         let on_cpu: u64 = stays.iter().filter(is_ours).map(Stay::ns).sum();
-        let tick = self.view.tick_ns;
-        let on_tick = |at: u64| {
-            let off = (at as f64 / tick).fract() * tick;
-            off < 50.0 || tick - off < 50.0
-        };
-        let by_tick = whole.iter().filter(|stay| on_tick(stay.end_ns)).count();
+        let inner = |stay: &Stay| view.ticks_within(stay.start_ns, stay.end_ns);
+        let inner_ticks: u64 = stays.iter().filter(is_ours).map(inner).sum();
         let held = schedlab_log::note::HELD_GROUP;
         let mut pauses = 0;
         schedlab_log::for_each(log, |_, record| -> Result<(), LogProblem> {
@@ -311,7 +310,7 @@ impl DrawnCase {
         Ok(Truth {
             turn_ns: turns.get(turns.len() / 2).copied(),
             turns: turns.len() as u64,
-            ended_by_tick_hz: by_tick as f64 / (on_cpu as f64 / 1e9).max(1e-9),
+            inner_tick_hz: inner_ticks as f64 / (on_cpu as f64 / 1e9).max(1e-9),
             pauses,
             nice_share: (self.load == Load::Nicer && self.cpus == 1).then(|| {
                 let ran = |task: usize| {
@@ -344,7 +343,7 @@ impl DrawnCase {
             Question::NiceShare => of.nice_share,
             Question::HiddenShare if computes && self.load != Load::RealTime => {
                 // the tick that ends a turn is part of the switch
-                let ticks = view.tick_cost_ns as f64 * (1e9 / view.tick_ns - of.ended_by_tick_hz);
+                let ticks = view.tick_cost_ns as f64 * of.inner_tick_hz;
                 Some((ticks + view.noise_hz * noise_ns) / 1e9)
             }
             _ => None,
@@ -360,6 +359,7 @@ fn view(random: &mut Random, hz: u32, load: Load, seed: u64) -> View {
         loop_ns: 14.0,
         // the machine's ticks are whole ns apart
         tick_ns: (1_000_000_000 / u64::from(hz)) as f64,
+        tick_phase_ns: 0.0,
         tick_cost_ns: 1500 + random.below(4000),
         switch_ns: 800 + random.below(3000),
         wake_ns: 2000 + random.below(30_000),
@@ -369,6 +369,19 @@ fn view(random: &mut Random, hz: u32, load: Load, seed: u64) -> View {
         jitter: 0.2 * random.unit_f64(),
         seed,
     }
+}
+
+/// When a schedule's ticks are, in ns behind a multiple of their period: they end most turns, and real Linux's clock
+/// ticks as it did when the workload began. Where nobody is preempted, nothing depends on it.
+fn tick_phase(log: &dyn Log, tick_ns: f64) -> Result<f64, LogProblem> {
+    let mut phases: BTreeMap<u64, u64> = BTreeMap::new();
+    for stay in stays(log)? {
+        if stay.task.is_workload() && stay.stop.is_some_and(PrevState::is_runnable) {
+            *phases.entry((stay.end_ns as f64 % tick_ns) as u64).or_default() += 1;
+        }
+    }
+    let most = phases.into_iter().max_by_key(|(phase, times)| (*times, std::cmp::Reverse(*phase)));
+    Ok(most.map_or(0.0, |(phase, _)| phase as f64))
 }
 
 /// Mean time of the first task between two pauses of 5 ms or more.

@@ -54,6 +54,8 @@ pub struct Score {
     pub widths: Vec<f64>,
     /// Answers whose interval does not hold the truth, as sentences.
     pub off: Vec<String>,
+    /// Identifiable cases without an answer, and why there is none.
+    pub silent: Vec<String>,
 }
 
 /// What came of it.
@@ -111,6 +113,7 @@ struct Mark {
     width: Option<f64>,
     is_silent: bool,
     off: Option<String>,
+    silent: Option<String>,
 }
 
 fn judge(case: &DrawnCase, subjects: &[Subject]) -> Result<Vec<Mark>, String> {
@@ -127,8 +130,14 @@ fn mark(case: &DrawnCase, question: Question, answer: &Answer, of: &Truth) -> Ma
     let row = TABLE.iter().find(|row| row.question == question);
     let is_identifiable = row.is_some_and(|row| case.duration_ms >= row.least_ms && (row.is_given)(case, of));
     let is_silent = matches!(answer, Answer::CannotTell { .. } | Answer::AtMost { .. });
-    let mut mark = Mark { question, is_identifiable, held: None, width: None, is_silent, off: None };
     let about = || format!("seed {} {} {:?} {} CPUs", case.seed, case.sched, case.load, case.cpus);
+    let silent = match answer {
+        Answer::CannotTell { why, .. } => Some(format!("{}: {why}", about())),
+        Answer::AtMost { bound, .. } => Some(format!("{}: at most {bound:.0}", about())),
+        _ => None,
+    };
+    let silent = silent.filter(|_| is_identifiable);
+    let mut mark = Mark { question, is_identifiable, held: None, width: None, is_silent, off: None, silent };
     match (answer, case.truth(question, of)) {
         (Answer::Is(found), Some(truth)) => {
             let held = found.holds(truth);
@@ -159,6 +168,7 @@ impl Study {
         score.cannot += u64::from(mark.is_identifiable && mark.is_silent);
         score.widths.extend(mark.width);
         score.off.extend(mark.off);
+        score.silent.extend(mark.silent);
     }
 
     /// One row a question.
@@ -195,6 +205,25 @@ impl Study {
                 json!(row.map(|row| row.needs)),
             ]);
         }
+        table
+    }
+
+    /// Answers that miss the truth, identifiable cases without an answer, and cases that could not be run.
+    pub fn misses(&self) -> Table {
+        let columns = vec![
+            Column::new("id", "", "what was asked"),
+            Column::new("what", "", "off: the interval does not hold the truth; cannot tell; or not run"),
+            Column::new("case", "", "which case, the answer and the truth, or why there is none"),
+        ];
+        let mut table = Table::new("misses", "Answers that miss the truth or are lacking", columns);
+        let mut add = |id: &str, what: &str, lines: &[String]| {
+            lines.iter().for_each(|line| table.push(vec![json!(id), json!(what), json!(line)]));
+        };
+        for (question, score) in &self.scores {
+            add(question.id(), "off", &score.off);
+            add(question.id(), "cannot tell", &score.silent);
+        }
+        add("", "not run", &self.failed);
         table
     }
 
