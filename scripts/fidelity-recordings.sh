@@ -1,6 +1,7 @@
 #!/bin/sh
 # Records programs of this host with their pipes and sockets, on two CPUs and on one, and replays each without channels, with
-# inferred and with recorded ones: the table of docs/fidelity.md. Needs root, perf, and for some rows redis, nginx with ab, sqlite3;
+# inferred and with recorded ones, and with recorded ones but without costs: the table of docs/fidelity.md. Each program is
+# recorded three times, for two recordings of one program differ. Needs root, perf, and for some rows redis, nginx with ab, sqlite3;
 # what is not there is left out. Usage: scripts/fidelity-recordings.sh [FOLDER]
 set -eu
 schedlab=$(pwd)/target/release/schedlab
@@ -38,21 +39,21 @@ take() {
     "$schedlab" record --objects -o "$name.dat" -- $bind "$@" > "$name.log" 2>&1 || { cat "$name.log"; return; }
     recorded="$recorded $name.dat"
 }
-for cpus in 2 1; do
+for run in 1 2 3; do for cpus in 2 1; do
     bind=; [ $cpus = 1 ] && bind="taskset -c 0"
-    take "sockets-$cpus" perf perf bench sched messaging -g 1 -l 100
-    take "pipes-$cpus" perf perf bench sched messaging -p -g 1 -l 100
-    take "threads-$cpus" perf perf bench sched messaging -t -g 1 -l 100
-    take "turns-$cpus" perf perf bench sched pipe -l 10000
-    take "gzip-$cpus" gzip sh gzip.sh
+    take "sockets-$cpus.$run" perf perf bench sched messaging -g 1 -l 100
+    take "pipes-$cpus.$run" perf perf bench sched messaging -p -g 1 -l 100
+    take "threads-$cpus.$run" perf perf bench sched messaging -t -g 1 -l 100
+    take "turns-$cpus.$run" perf perf bench sched pipe -l 10000
+    take "gzip-$cpus.$run" gzip sh gzip.sh
     rm -f make/*.o
-    take "make-$cpus" make make -s -C make -j4
-    take "redis-$cpus" redis-server sh redis.sh
-    take "nginx-$cpus" ab sh nginx.sh
-    take "sqlite-$cpus" sqlite3 sh sqlite.sh
-done
-for messages in none inferred recorded; do
-    echo "--messages $messages"
-    # shellcheck disable=SC2086 # a list of files, whose names are above
-    "$schedlab" fidelity $recorded --messages $messages --no-causes --html "$messages.html"
+    take "make-$cpus.$run" make make -s -C make -j4
+    take "redis-$cpus.$run" redis-server sh redis.sh
+    take "nginx-$cpus.$run" ab sh nginx.sh
+    take "sqlite-$cpus.$run" sqlite3 sh sqlite.sh
+done; done
+for choice in "none" "inferred" "recorded --costs none" "recorded"; do
+    echo "--messages $choice"
+    # shellcheck disable=SC2086 # lists of files and options, which are above
+    "$schedlab" fidelity $recorded --messages $choice --no-causes --html "$(printf %s "$choice" | tr -d " ").html"
 done

@@ -14,7 +14,7 @@ use schedlab_instruments::{LogProblem, summarize_seen};
 use schedlab_lab::{
     Finished, KnownRecording, Loaded, Standard, Subject, SubjectSpec, load_as, load_recording,
 };
-use schedlab_log::Log;
+use schedlab_log::{FromWaking, Log};
 use schedlab_machine::{COST_MAX, Costs, Perturb};
 use schedlab_report::Style;
 use schedlab_runner::RunRequest;
@@ -47,9 +47,9 @@ pub(crate) struct FidelityArgs {
     #[arg(long, value_name = "CHOICE", default_value_t = Messages::None)]
     pub messages: Messages,
     /// What kernel code takes: none, or recorded (an idle CPU answers another one's wakeup as late as the recorded
-    /// machine's did, at the median).
-    #[arg(long, value_name = "CHOICE", default_value = "none")]
-    pub costs: FidelityCosts,
+    /// machine's did, at the median; the default with --messages recorded).
+    #[arg(long, value_name = "CHOICE")]
+    pub costs: Option<FidelityCosts>,
     /// Timer ticks per second of real Linux: 100, 250 or 1000.
     #[arg(long, default_value_t = 250, value_name = "HZ", value_parser = crate::parse::parse_hz)]
     pub hz: u32,
@@ -155,7 +155,11 @@ impl Study<'_> {
     fn side(&self, finished: &Finished) -> Result<Side> {
         let tasks = &finished.log.header().tasks;
         let wanted = |row: u32| tasks.get(row as usize).is_some_and(|task| self.wanted.contains(&task.pid));
-        Side::of(&finished.log, &finished.summary, wanted)
+        // a recording has wakings, and counts waits from there
+        let log = FromWaking(&finished.log);
+        let summary = summarize_seen(&log);
+        summary
+            .and_then(|summary| Side::of(&log, &summary, wanted))
             .map_err(|problem| Failure::Internal(format!("internal error: {problem}")))
     }
 
@@ -219,7 +223,11 @@ fn measure(input: &Path, args: &FidelityArgs, ui: &Ui) -> Result<Fidelity> {
         wanted: counted(&recording),
         grain_ns: exits.waits.percentile_ns(GRAIN_PER_MILLE),
     };
-    let costs = match args.costs {
+    let chosen = args.costs.unwrap_or(match args.messages {
+        Messages::Recorded => FidelityCosts::Recorded,
+        Messages::None | Messages::Inferred => FidelityCosts::None,
+    });
+    let costs = match chosen {
         FidelityCosts::None => None,
         FidelityCosts::Recorded => {
             // what is longer is no cost of kernel code

@@ -28,6 +28,7 @@
 mod arrow;
 #[cfg(feature = "arrow")]
 mod arrow_bounds;
+mod asked;
 mod error;
 mod file;
 mod header;
@@ -47,6 +48,7 @@ mod words;
 
 #[cfg(feature = "arrow")]
 pub use arrow::{ArrowLog, Columns, LOG_COLUMNS, LogColumn, write_arrow};
+pub use asked::FromWaking;
 pub use error::LogError;
 pub use file::{open, write};
 pub use header::{KernelThread, LogGroup, LogHeader, LogTask};

@@ -109,7 +109,9 @@ impl Objects {
             kind: object.kind,
             closed: object.is_closed,
             level: match object.kind {
-                ObjectKind::Channel { start, .. } | ObjectKind::Semaphore { start } => start.into(),
+                ObjectKind::Channel { start, .. }
+                | ObjectKind::Stream { start, .. }
+                | ObjectKind::Semaphore { start } => start.into(),
                 _ => 0,
             },
             owner: None,
@@ -170,6 +172,7 @@ impl Objects {
     }
 
     fn part(&mut self, task: TaskId, op: ObjectOp) -> Did {
+        let at_stream = self.at_stream(op);
         let visit = &mut self.visits[task.index()];
         if visit.to_wake.is_empty() {
             match visit.stage {
@@ -177,6 +180,7 @@ impl Objects {
                     visit.has_slept = false;
                     self.begin(task, op);
                 }
+                Stage::TriesAgain if at_stream => self.try_stream(task, op),
                 Stage::TriesAgain => {
                     let mutex = match op {
                         ObjectOp::Wait { mutex, .. } => mutex,
@@ -209,8 +213,9 @@ impl Objects {
             Stage::InLine => {
                 visit.stage = Stage::Asleep;
                 let kind = self.states[visit.object as usize].kind;
-                visit.goes_on =
-                    matches!(op, ObjectOp::Wait { .. }) || kind == ObjectKind::Mutex(Handover::Competing);
+                visit.goes_on = matches!(op, ObjectOp::Wait { .. })
+                    || kind == ObjectKind::Mutex(Handover::Competing)
+                    || matches!(kind, ObjectKind::Stream { .. });
                 if visit.goes_on { Did::SleepsAndGoesOn } else { Did::Sleeps }
             }
             Stage::TriesAgain | Stage::Asleep => {
@@ -226,6 +231,10 @@ impl Objects {
             return;
         }
         match op {
+            ObjectOp::Send { amount, .. } | ObjectOp::Receive { amount, .. } if self.at_stream(op) => {
+                self.visits[task.index()].left = amount;
+                self.try_stream(task, op);
+            }
             ObjectOp::Send { amount, .. } => self.send(task, id, amount),
             ObjectOp::Receive { amount, .. } => self.receive(task, id, amount),
             ObjectOp::Lock { .. } => self.lock(task, id),
@@ -386,6 +395,67 @@ impl Objects {
         moved
     }
 
+    /// Whether this is about a stream.
+    fn at_stream(&self, op: ObjectOp) -> bool {
+        matches!(op, ObjectOp::Send { .. } | ObjectOp::Receive { .. })
+            && matches!(self.states[op.object().0 as usize].kind, ObjectKind::Stream { .. })
+    }
+
+    /// A task moves what can move of what it has left, and stands in line if that is not all. Who can go on then is
+    /// woken.
+    fn try_stream(&mut self, task: TaskId, op: ObjectOp) {
+        let id = op.object().0;
+        let state = &mut self.states[id as usize];
+        let visit = &mut self.visits[task.index()];
+        visit.stage = Stage::Begins;
+        if state.closed {
+            return;
+        }
+        if matches!(op, ObjectOp::Send { .. }) {
+            let put = state.room().min(visit.left.into());
+            state.level += put;
+            visit.left -= put as u32;
+            if visit.left > 0 {
+                state.senders.push_back(task);
+                (visit.stage, visit.object) = (Stage::InLine, id);
+            }
+        } else {
+            let taken = if visit.left == ALL { state.level } else { state.level.min(visit.left.into()) };
+            state.level -= taken;
+            let is_done = if visit.left == ALL { taken > 0 } else { u64::from(visit.left) == taken };
+            visit.left = if visit.left == ALL { ALL } else { visit.left - taken as u32 };
+            if !is_done {
+                self.stand_in_line(task, id);
+            }
+        }
+        self.wake_at_stream(task, id);
+    }
+
+    /// Wakes a receiver if there is something, and the senders for whom there is room.
+    fn wake_at_stream(&mut self, by: TaskId, id: u32) {
+        let state = &mut self.states[id as usize];
+        if state.level > 0
+            && let Some(first) = state.line.pop_front()
+        {
+            self.serve(by, first, Stage::TriesAgain);
+        }
+        let state = &self.states[id as usize];
+        let low = match state.kind {
+            ObjectKind::Stream { low: Some(low), .. } => u64::from(low),
+            _ => u64::MAX,
+        };
+        if state.level > low {
+            return;
+        }
+        let mut room = state.room();
+        while room > 0
+            && let Some(first) = self.states[id as usize].senders.pop_front()
+        {
+            room = room.saturating_sub(self.visits[first.index()].left.into());
+            self.serve(by, first, Stage::TriesAgain);
+        }
+    }
+
     fn lock(&mut self, task: TaskId, id: u32) {
         let state = &mut self.states[id as usize];
         if state.closed || state.owner.is_none() {
@@ -424,7 +494,8 @@ impl Objects {
 impl ObjectState {
     fn room(&self) -> u64 {
         match self.kind {
-            ObjectKind::Channel { capacity: Some(capacity), .. } => {
+            ObjectKind::Channel { capacity: Some(capacity), .. }
+            | ObjectKind::Stream { capacity: Some(capacity), .. } => {
                 u64::from(capacity).saturating_sub(self.level)
             }
             _ => u64::MAX - self.level,

@@ -92,6 +92,59 @@ fn who_sleeps_and_who_wakes_take_time_for_it() {
     assert_eq!(drawn(2, &of(5)), [(4, 0), (6, 0)]);
 }
 
+// ms       0         1
+//          01234567
+// reader   =zwzwzw=X          RECV 3: each piece wakes it, and it sleeps for the rest
+// writer   ==s=s=s=X          SEND 1 after 2 ms each
+//
+// writer   =zzwzwX            SEND 6 into room for 2: what is taken out wakes it
+// reader   ===r=r=rX          RECV 2
+#[test]
+fn each_piece_wakes_who_waits_at_a_stream() {
+    let reader = |kind: &str| {
+        format!(
+            "OBJECT p {kind}\n- INIT 0 0 1 runnable\n- INIT 0 0 2 runnable\n- RECV 1 1ms p 3\n- EXIT 1 2ms\n\
+             - SEND 2 2ms p\n- SEND 2 4ms p\n- SEND 2 6ms p\n- EXIT 2 7ms\n"
+        )
+    };
+    assert_eq!(drawn(2, &reader("stream")), [(7, 3), (7, 0)]);
+    assert_eq!(drawn(2, &reader("channel")), [(7, 1), (7, 0)]);
+    let writer = |kind: &str| {
+        format!(
+            "OBJECT p {kind} capacity=2\n- INIT 0 0 1 runnable\n- INIT 0 0 2 runnable\n- SEND 1 1ms p 6\n\
+             - EXIT 1 2ms\n- RECV 2 3ms p 2\n- RECV 2 4ms p 2\n- RECV 2 5ms p 2\n- EXIT 2 6ms\n"
+        )
+    };
+    assert_eq!(drawn(2, &writer("stream")), [(5, 2), (6, 0)]);
+    assert_eq!(drawn(2, &writer("channel")), [(5, 1), (6, 0)]);
+}
+
+/// As many bytes are sent as received, by several on both sides: nobody is forgotten, whoever passes whom.
+#[test]
+fn no_wakeup_is_lost_at_a_stream() {
+    for seed in 0..300 {
+        let mut random = Random::new(seed);
+        let mut below = move |n: u64| random.below(n);
+        let capacity = 1 + below(6);
+        let low = if below(2) == 0 { format!(" low={}", below(capacity)) } else { String::new() };
+        let mut lines = format!("OBJECT p stream capacity={capacity}{low}\n");
+        let (nr_senders, nr_receivers, total) = (1 + below(3), 1 + below(3), 6 + below(30));
+        (1..=nr_senders + nr_receivers).for_each(|pid| lines += &format!("- INIT 0 0 {pid} runnable\n"));
+        for (side, from, nr) in [("SEND", 1, nr_senders), ("RECV", 1 + nr_senders, nr_receivers)] {
+            let mut left = total;
+            while left > 0 {
+                let amount = 1 + below(left.min(9));
+                lines += &format!("- {side} {} +{}us p {amount}\n", from + below(nr), 1 + below(50));
+                left -= amount;
+            }
+        }
+        (1..=nr_senders + nr_receivers).for_each(|pid| lines += &format!("- EXIT {pid} +1us\n"));
+        let nr_cpus = 1 + below(4) as u32;
+        let (outcome, _) = run(if below(2) == 0 { "fifo" } else { "rr" }, nr_cpus, &text(&lines));
+        assert_eq!(outcome.end, End::AllDone, "seed {seed}\n{lines}");
+    }
+}
+
 #[test]
 fn a_stream_moves_in_pieces_and_a_semaphore_at_once() {
     let lines = |kind: &str| {
@@ -471,11 +524,13 @@ fn program(seed: u64) -> Workload {
                     ],
                     _ => vec![ObjectOp::Signal { object: condition }],
                 },
-                ObjectKind::Channel { .. } | ObjectKind::Semaphore { .. } => match below(4) {
-                    0 => vec![ObjectOp::Receive { object, amount: ALL }],
-                    1 => vec![ObjectOp::Receive { object, amount }],
-                    _ => vec![ObjectOp::Send { object, amount }],
-                },
+                ObjectKind::Channel { .. } | ObjectKind::Stream { .. } | ObjectKind::Semaphore { .. } => {
+                    match below(4) {
+                        0 => vec![ObjectOp::Receive { object, amount: ALL }],
+                        1 => vec![ObjectOp::Receive { object, amount }],
+                        _ => vec![ObjectOp::Send { object, amount }],
+                    }
+                }
                 ObjectKind::Mutex(_) => vec![ObjectOp::Lock { object }, ObjectOp::Unlock { object }],
                 ObjectKind::Barrier { .. } => vec![ObjectOp::Arrive { object }],
                 ObjectKind::Timer(_) => {

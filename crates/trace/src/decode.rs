@@ -4,8 +4,8 @@
 use crate::comm::CommTable;
 use crate::error::Problem;
 use crate::event::{
-    ChannelKind, CommId, Context, OBJECT_CALLS, ObjectCall, Pid, SchedEvent, SwitchSide, SyscallKind, Vector,
-    Wake,
+    ACCEPT_CALLS, CONNECT_CALL, ChannelKind, CommId, Context, Direction, OBJECT_AFFINITY, OBJECT_CALLS,
+    OBJECT_CHILD, OBJECT_POLLED, ObjectCall, Pid, SchedEvent, SwitchSide, SyscallKind, Vector, Wake,
 };
 use crate::format::{EventFormat, FieldKind, Number, Text, bytes_at, format_error, name_and_id};
 use crate::marker;
@@ -398,9 +398,31 @@ impl Decoder {
     }
 }
 
+/// Tells a connection from what is sent over it.
+const CONNECTION: u64 = 1 << 63;
+
 /// What a call did to a channel: its fields key, kind, room, call and ret. `None`: kind, call or amount is not known.
 fn object([key, kind, room, call, ret]: [Number; 5], record: &[u8]) -> Option<SchedEvent> {
+    match kind.get(record) {
+        OBJECT_AFFINITY => {
+            return Some(SchedEvent::Affinity {
+                pid: Pid(room.get_i32(record)),
+                mask: key.get(record) as u64,
+            });
+        }
+        OBJECT_POLLED => return Some(SchedEvent::Polled),
+        OBJECT_CHILD => return Some(SchedEvent::ChildTaken),
+        _ => {}
+    }
     let (_, kind, _) = ChannelKind::ALL.iter().find(|(number, ..)| *number == kind.get(record))?;
+    let connection = match call.get(record) {
+        CONNECT_CALL => Some(Direction::Send),
+        other => ACCEPT_CALLS.contains(&other).then_some(Direction::Receive),
+    };
+    if let Some(direction) = connection {
+        let key = key.get(record) as u64 ^ CONNECTION;
+        return Some(SchedEvent::Object(ObjectCall { key, kind: *kind, direction, amount: 1, room: 0 }));
+    }
     let (_, direction) = OBJECT_CALLS.iter().find(|(number, _)| *number == call.get(record))?;
     Some(SchedEvent::Object(ObjectCall {
         key: key.get(record) as u64,

@@ -222,6 +222,17 @@ pub enum SchedEvent {
     },
     /// A call at a pipe or socket returns (`schedlab:object`, of `record --objects`).
     Object(ObjectCall),
+    /// `sched_setaffinity` has returned, with the mask that it was given (`schedlab:object`).
+    Affinity {
+        /// Whose; 0: the caller's own.
+        pid: Pid,
+        /// Bit n: CPU n; 0: it could not be read.
+        mask: u64,
+    },
+    /// A wait for several files at once has found one ready: `poll`, `select`, `epoll_wait` (`schedlab:object`).
+    Polled,
+    /// `wait4` has returned a child (`schedlab:object`).
+    ChildTaken,
     /// A line of text by an export of ours: what no other event tells.
     Marker(Marker),
     /// Settings that a task of the trace has got, which no other event tells in full: by a line of text
@@ -308,6 +319,27 @@ pub const OBJECT_FORMAT: &str = "name: object\nID: 65000\nformat:\n\
     \tfield:int ret;\toffset:28;\tsize:4;\tsigned:1;\n\
     \n\
     print fmt: \"key=%lx kind=%u room=%u call=%d ret=%d\", REC->key, REC->kind, REC->room, REC->call, REC->ret\n";
+
+/// Numbers in `kind` of `schedlab:object` besides those of channels: a mask was set (it is in `key`, the thread's
+/// number in `room`), a wait for several files has found one, a child was waited for.
+pub const OBJECT_AFFINITY: i64 = 4;
+/// See [`OBJECT_AFFINITY`].
+pub const OBJECT_POLLED: i64 = 5;
+/// See [`OBJECT_AFFINITY`].
+pub const OBJECT_CHILD: i64 = 6;
+
+/// System calls that wait for several files at once (x86-64): poll, select, epoll_wait, pselect6, ppoll, epoll_pwait,
+/// epoll_pwait2.
+pub const POLL_CALLS: [i64; 7] = [7, 23, 232, 270, 271, 281, 441];
+/// `wait4`, and `sched_setaffinity`.
+pub const WAIT_CALL: i64 = 61;
+/// See [`WAIT_CALL`].
+pub const AFFINITY_CALL: i64 = 203;
+
+/// `connect`; `accept` and `accept4`. A connection is a message of its own.
+pub const CONNECT_CALL: i64 = 42;
+/// See [`CONNECT_CALL`].
+pub const ACCEPT_CALLS: [i64; 2] = [43, 288];
 
 /// System calls that send or receive (arch/x86/entry/syscalls/syscall_64.tbl), with the direction.
 pub const OBJECT_CALLS: [(i64, Direction); 8] = [

@@ -49,8 +49,9 @@ pub mod write;
 pub use container::{Buffer, BufferStats, Counts, CpuPages, Mode};
 pub use error::{Place, Problem, TraceError, WriteError};
 pub use event::{
-    ChannelKind, CommId, Context, Direction, OBJECT_CALLS, OBJECT_FORMAT, ObjectCall, PRIO_UNKNOWN, Pid,
-    SchedEvent, SwitchSide, Syscall, SyscallKind, TraceEvent, Vector, Wake,
+    ACCEPT_CALLS, AFFINITY_CALL, CONNECT_CALL, ChannelKind, CommId, Context, Direction, OBJECT_AFFINITY,
+    OBJECT_CALLS, OBJECT_CHILD, OBJECT_FORMAT, OBJECT_POLLED, ObjectCall, POLL_CALLS, PRIO_UNKNOWN, Pid,
+    SchedEvent, SwitchSide, Syscall, SyscallKind, TraceEvent, Vector, WAIT_CALL, Wake,
 };
 pub use file::TraceFile;
 pub use format::{EventFormat, Field, FieldKind};

@@ -616,7 +616,9 @@ impl<'a> Checker<'a> {
         }
         for (object, uses) in objects.iter().zip(uses) {
             let starts = match object.kind {
-                ObjectKind::Channel { start, .. } | ObjectKind::Semaphore { start } => start > 0,
+                ObjectKind::Channel { start, .. }
+                | ObjectKind::Stream { start, .. }
+                | ObjectKind::Semaphore { start } => start > 0,
                 _ => false,
             };
             let flaw = match object.kind {

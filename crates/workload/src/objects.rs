@@ -55,6 +55,16 @@ pub enum ObjectKind {
         /// A sender that waits for room is let in once no more than this is left; `None`: at once.
         low: Option<u32>,
     },
+    /// A channel as a pipe or a socket has it: who waits is woken when something can move, and tries again when he
+    /// gets a CPU; who comes meanwhile may pass him.
+    Stream {
+        /// What it holds at most; `None`: there is always room.
+        capacity: Option<u32>,
+        /// What is in it at the start.
+        start: u32,
+        /// Senders that wait for room are woken once no more than this is left; `None`: at once.
+        low: Option<u32>,
+    },
     /// A counter; a taker gets all that it asks for at once, or waits.
     Semaphore {
         /// What there is at the start.
@@ -187,6 +197,7 @@ impl ObjectKind {
     pub fn name(self) -> &'static str {
         match self {
             ObjectKind::Channel { .. } => "channel",
+            ObjectKind::Stream { .. } => "stream",
             ObjectKind::Semaphore { .. } => "semaphore",
             ObjectKind::Mutex(_) => "mutex",
             ObjectKind::Condition => "condition",
@@ -252,7 +263,8 @@ impl ObjectOp {
         match self {
             ObjectOp::Close { .. } => true,
             ObjectOp::Send { .. } | ObjectOp::Receive { .. } => {
-                matches!(kind, ObjectKind::Channel { .. } | ObjectKind::Semaphore { .. })
+                let takes = matches!(kind, ObjectKind::Channel { .. } | ObjectKind::Stream { .. });
+                takes || matches!(kind, ObjectKind::Semaphore { .. })
             }
             ObjectOp::Lock { .. } | ObjectOp::Unlock { .. } => matches!(kind, ObjectKind::Mutex(_)),
             ObjectOp::Wait { .. } | ObjectOp::Signal { .. } | ObjectOp::Broadcast { .. } => {

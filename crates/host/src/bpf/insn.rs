@@ -30,6 +30,7 @@ pub(super) enum Helper {
     KtimeGetNs = 5,
     SmpProcessorId = 8,
     CurrentPidTgid = 14,
+    ProbeReadUser = 112,
     ProbeReadKernel = 113,
     ProbeReadKernelStr = 115,
     RingbufReserve = 131,

@@ -30,7 +30,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use schedlab_trace::{EventFormat, OBJECT_FORMAT};
+use schedlab_trace::{EventFormat, OBJECT_AFFINITY, OBJECT_FORMAT};
 
 use crate::drain::{CpuPages, DrainCost, Drained, thread_cpu_time};
 use crate::error::HostError;
@@ -57,6 +57,8 @@ const POLL_MS: i32 = 1000;
 /// Number of `schedlab:object`, and where its key stands ([`OBJECT_FORMAT`]).
 const OBJECT_ID: u16 = 65000;
 const OBJECT_KEY: std::ops::Range<usize> = 8..16;
+/// Place of its kind, a byte: only those of channels have an address for a key.
+const OBJECT_KIND: usize = 16;
 
 const BUSY: u32 = 1 << 31;
 const DISCARDED: u32 = 1 << 30;
@@ -427,7 +429,9 @@ impl Reader {
                 raw.copy_from_slice(state);
                 state.copy_from_slice(&reported_state(u64::from_le_bytes(raw)).to_le_bytes());
             }
-            if let (true, Some(key)) = (record.starts_with(&object), copy.get_mut(OBJECT_KEY)) {
+            let is_channel = record.starts_with(&object)
+                && record.get(OBJECT_KIND).is_some_and(|kind| i64::from(*kind) < OBJECT_AFFINITY);
+            if let (true, Some(key)) = (is_channel, copy.get_mut(OBJECT_KEY)) {
                 let hidden = secret.hash_one(&*key);
                 key.copy_from_slice(&hidden.to_le_bytes());
             }

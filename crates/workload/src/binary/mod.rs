@@ -118,6 +118,7 @@ mod object {
     pub const CONDITION: u8 = 3;
     pub const BARRIER: u8 = 4;
     pub const TIMER: u8 = 5;
+    pub const STREAM: u8 = 6;
     /// Bits of an object: it wakes synchronously, it is closed, two that its kind gives a meaning.
     pub const SYNC: u8 = 1;
     pub const CLOSED: u8 = 2;

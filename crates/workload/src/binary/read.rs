@@ -474,11 +474,15 @@ fn object_item(c: &mut Cursor<'_>) -> Option<Object> {
     let (kind, bits) = (c.byte()?, c.byte()?);
     let (first, second) = (bits & object::FIRST != 0, bits & object::SECOND != 0);
     let kind = match kind {
-        object::CHANNEL => {
+        object::CHANNEL | object::STREAM => {
+            let is_stream = kind == object::STREAM;
             let start = c.number32()?;
             let capacity = if first { Some(c.number32()?) } else { None };
             let low = if second { Some(c.number32()?) } else { None };
-            ObjectKind::Channel { capacity, start, low }
+            match is_stream {
+                true => ObjectKind::Stream { capacity, start, low },
+                false => ObjectKind::Channel { capacity, start, low },
+            }
         }
         object::SEMAPHORE if !first && !second => ObjectKind::Semaphore { start: c.number32()? },
         object::MUTEX if !second => {

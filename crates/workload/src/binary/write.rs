@@ -279,9 +279,11 @@ fn put_event(out: &mut Vec<u8>, event: &Event, last_eid: &mut u64, since_wakeup:
 fn put_object(out: &mut Vec<u8>, it: &Object) {
     let bit = |given: bool, bit: u8| if given { bit } else { 0 };
     let (kind, bits, numbers) = match it.kind {
-        ObjectKind::Channel { capacity, start, low } => {
+        ObjectKind::Channel { capacity, start, low } | ObjectKind::Stream { capacity, start, low } => {
             let bits = bit(capacity.is_some(), object::FIRST) | bit(low.is_some(), object::SECOND);
-            (object::CHANNEL, bits, [Some(start), capacity, low])
+            let is_stream = matches!(it.kind, ObjectKind::Stream { .. });
+            let kind = if is_stream { object::STREAM } else { object::CHANNEL };
+            (kind, bits, [Some(start), capacity, low])
         }
         ObjectKind::Semaphore { start } => (object::SEMAPHORE, 0, [Some(start), None, None]),
         ObjectKind::Mutex(order) => (object::MUTEX, bit(order == Handover::Fifo, object::FIRST), [None; 3]),

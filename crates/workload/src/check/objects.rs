@@ -72,7 +72,8 @@ pub(super) struct Uses {
 pub(super) fn object_flaw(object: &Object) -> Option<ObjectFlaw> {
     match object.kind {
         _ if object.name.is_empty() => Some(ObjectFlaw::NoName),
-        ObjectKind::Channel { capacity: Some(capacity), start, low } => {
+        ObjectKind::Channel { capacity: Some(capacity), start, low }
+        | ObjectKind::Stream { capacity: Some(capacity), start, low } => {
             let wrong = capacity == 0 || start > capacity || low.is_some_and(|low| low >= capacity);
             wrong.then_some(ObjectFlaw::Channel)
         }

@@ -54,6 +54,9 @@ pub(super) struct Facts {
     pub unknown_context: u64,
     /// Calls at pipes and sockets.
     pub object_calls: u64,
+    /// Calls of `sched_setaffinity`, and of them those whose mask is known.
+    pub affinity_calls: u64,
+    pub affinity_masks: u64,
     pub uncharged_ns: u64,
     /// Places where events were lost: CPU, last event before, first after, how many.
     pub gaps: Vec<(u32, u64, u64, Option<u64>)>,
@@ -245,6 +248,9 @@ impl<'a> Deriver<'a> {
             SchedEvent::Settings { pid, born, words } => self.settings(cpu, pid, born, name(words)),
             SchedEvent::CgroupAttach { pid, path, root } => self.moved(cpu, pid, name(path), root),
             SchedEvent::Object(call) => self.object(event.pid, call),
+            SchedEvent::Affinity { pid, mask } => self.affinity(event.pid, pid, mask),
+            SchedEvent::Polled => self.polled(event.pid),
+            SchedEvent::ChildTaken => self.child_taken(event.pid),
             SchedEvent::Exit { .. }
             | SchedEvent::Exec { .. }
             | SchedEvent::Migrate { .. }
@@ -445,6 +451,7 @@ impl<'a> Deriver<'a> {
             TaskState::Running | TaskState::RunningPreempted => {}
             TaskState::Unknown => self.count("switch-out in an unknown state, taken as preemption", 1),
             TaskState::Dead | TaskState::Zombie => {
+                self.tell_parent(task);
                 self.tasks.emit(task, self.now_ns, |length| EventKind::Exit { length });
                 self.tasks.list[task].at = Where::Dead;
                 self.tasks.forget(task);
@@ -677,6 +684,33 @@ impl<'a> Deriver<'a> {
             Direction::Receive => ObjectOp::Receive { object, amount },
         };
         let recorded = Recorded::Awake;
+        self.tasks.emit(task, self.now_ns, |length| EventKind::Object { length, op, recorded });
+    }
+
+    /// A wait for several files has found one.
+    fn polled(&mut self, pid: Pid) {
+        if let Some(task) = self.running(pid) {
+            self.channels.polls(task);
+        }
+    }
+
+    /// The current task has taken the end of a child.
+    fn child_taken(&mut self, pid: Pid) {
+        let (Some(task), Messages::Recorded) = (self.running(pid), self.options.messages) else { return };
+        let object = self.channels.children_of(task);
+        let (op, recorded) = (ObjectOp::Receive { object, amount: 1 }, Recorded::Awake);
+        self.tasks.emit(task, self.now_ns, |length| EventKind::Object { length, op, recorded });
+    }
+
+    /// A task is about to exit: its parent may be waiting for it.
+    fn tell_parent(&mut self, task: usize) {
+        let (Birth::Fork { parent }, Messages::Recorded) =
+            (self.tasks.list[task].birth, self.options.messages)
+        else {
+            return;
+        };
+        let object = self.channels.children_of(parent.index());
+        let (op, recorded) = (ObjectOp::Send { object, amount: 1 }, Recorded::Awake);
         self.tasks.emit(task, self.now_ns, |length| EventKind::Object { length, op, recorded });
     }
 

@@ -10,11 +10,14 @@ use crate::{
     Task as WorkloadTask, Wakeup, Workload,
 };
 use schedlab_trace::{CommId, Pid};
-use schedlab_units::{Span, TaskId};
+use schedlab_units::{CpuId, CpuSet, Span, TaskId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Where what an event that is taken out meant is found: the next event, and the CPU time up to it (ns).
 type Removed = BTreeMap<EventId, (EventId, u64)>;
+
+/// A mask of all recorded CPUs is one of so many: it binds nobody on a larger machine either.
+const ANYWHERE: u32 = 64;
 
 impl Deriver<'_> {
     /// Ends the derivation. `cpu_count` is the number of CPUs of the recorded system, where known: an
@@ -52,7 +55,7 @@ impl Deriver<'_> {
             let mut events = std::mem::take(&mut task.events);
             events.retain_mut(|event| {
                 !removed.contains_key(&event.eid)
-                    && self.translate(event, &mut task, &rows, &removed, &groups)
+                    && self.translate(event, &mut task, &rows, &removed, &groups, |set| cgroups.is_all(set))
             });
             events.shrink_to_fit();
             task.outside.add_to(&mut self.summary);
@@ -86,6 +89,7 @@ impl Deriver<'_> {
             timeline.renumber(&rows);
             infer(&mut workload, &timeline);
         } else if self.options.messages == Messages::Recorded {
+            self.channels.renumber(&rows);
             put_in(&mut workload, &self.channels);
         }
         Derived { workload, summary: self.summary }
@@ -184,12 +188,16 @@ impl Deriver<'_> {
         rows: &[Option<TaskId>],
         removed: &Removed,
         groups: &[CgroupId],
+        is_everywhere: impl Fn(&CpuSet) -> bool,
     ) -> bool {
         match &mut event.kind {
             EventKind::Fork { child, .. } => {
                 *child = rows[child.index()].expect("forks of others are removed")
             }
             EventKind::Prio { change, .. } => {
+                if let Some(set) = change.affinity.as_mut().filter(|set| is_everywhere(set)) {
+                    *set = (0..ANYWHERE).map(CpuId).collect();
+                }
                 change.target =
                     change.target.map(|target| rows[target.index()].expect("changes of others are removed"));
                 change.cgroup = change.cgroup.map(|row| groups[row.0 as usize]);

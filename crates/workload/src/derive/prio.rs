@@ -16,7 +16,7 @@ use super::tasks::Where;
 use crate::changed::{UNKNOWN_AFFINITY, UNKNOWN_CHANGE, UNKNOWN_DEADLINE};
 use crate::{CgroupId, EventKind, ParamChange};
 use schedlab_trace::{PRIO_UNKNOWN, Pid, Syscall};
-use schedlab_units::{Nice, SchedParams, SchedPolicy, TaskId};
+use schedlab_units::{CpuId, CpuSet, Nice, SchedParams, SchedPolicy, TaskId};
 
 /// A task's parameters as far as they are known.
 #[derive(Clone, Debug, Default)]
@@ -215,7 +215,7 @@ impl Deriver<'_> {
                 return;
             }
             Syscall::SchedSetAffinity { .. } => {
-                self.count(UNKNOWN_AFFINITY, 1);
+                self.facts.affinity_calls += 1;
                 return;
             }
             Syscall::SchedSetScheduler { pid, .. }
@@ -252,8 +252,29 @@ impl Deriver<'_> {
         self.tasks.list[target].prio.awaiting.push((caller as u32, event as u32, policy));
     }
 
+    /// `sched_setaffinity` has returned: the mask that it was given (bit n: CPU n; 0: not known), for the caller itself
+    /// or another.
+    pub(super) fn affinity(&mut self, caller: Pid, target: Pid, mask: u64) {
+        let target = if target.0 == 0 { caller } else { target };
+        let (Some(caller), Some(target)) = (self.tasks.find(caller), self.tasks.find(target)) else { return };
+        if mask == 0
+            || self.facts.told_settings
+            || !matches!(self.tasks.list[caller].at, Where::Running { .. })
+        {
+            return;
+        }
+        self.facts.affinity_masks += 1;
+        let affinity: CpuSet = (0..u64::BITS).filter(|cpu| mask & (1 << cpu) != 0).map(CpuId).collect();
+        let other = Some(TaskId(target as u32)).filter(|_| target != caller);
+        let change =
+            Box::new(ParamChange { target: other, affinity: Some(affinity), ..ParamChange::default() });
+        self.tasks.emit(caller, self.now_ns, |length| EventKind::Prio { length, change });
+    }
+
     /// At the end: calls whose effect was never seen set nothing.
     pub(super) fn drop_unseen_prio(&mut self) {
+        let unknown = self.facts.affinity_calls.saturating_sub(self.facts.affinity_masks);
+        self.count(UNKNOWN_AFFINITY, unknown);
         for task in 0..self.tasks.list.len() {
             let awaiting = std::mem::take(&mut self.tasks.list[task].prio.awaiting);
             self.count(

@@ -17,20 +17,48 @@ use crate::{
     Event, EventId, EventKind, Object, ObjectId, ObjectKind, ObjectOp, WaitCosts, Wakes, Wakeup, Workload,
 };
 use schedlab_trace::{ChannelKind, ObjectCall};
-use schedlab_units::TaskId;
+use schedlab_units::{Span, TaskId};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// The pipes and sockets that a recording has shown.
+/// What a recording has shown: pipes and sockets, and the children that tasks wait for.
 #[derive(Debug, Default)]
 pub(crate) struct Channels {
     rows: BTreeMap<u64, u32>,
+    children: BTreeMap<usize, u32>,
     list: Vec<Seen>,
+    /// Tasks that wait for several files at once.
+    pollers: BTreeSet<usize>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Seen {
-    kind: ChannelKind,
+    kind: SeenKind,
     room: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum SeenKind {
+    Channel(ChannelKind),
+    /// The ended children of a task.
+    Children,
+}
+
+impl SeenKind {
+    /// Kinds of [`SeenKind::index`].
+    const NR: usize = ChannelKind::ALL.len() + 1;
+
+    fn index(self) -> usize {
+        match self {
+            SeenKind::Channel(kind) => kind as usize,
+            SeenKind::Children => SeenKind::NR - 1,
+        }
+    }
+    fn name(self) -> &'static str {
+        match self {
+            SeenKind::Channel(kind) => kind.name(),
+            SeenKind::Children => "children",
+        }
+    }
 }
 
 impl Channels {
@@ -39,11 +67,32 @@ impl Channels {
         let next = self.list.len() as u32;
         let row = *self.rows.entry(call.key).or_insert(next);
         if row == next {
-            self.list.push(Seen { kind: call.kind, room: 0 });
+            self.list.push(Seen { kind: SeenKind::Channel(call.kind), room: 0 });
         }
         let seen = &mut self.list[row as usize];
         seen.room = seen.room.max(call.room);
         ObjectId(row)
+    }
+
+    /// What the children of a task end at.
+    pub fn children_of(&mut self, task: usize) -> ObjectId {
+        let next = self.list.len() as u32;
+        let row = *self.children.entry(task).or_insert(next);
+        if row == next {
+            self.list.push(Seen { kind: SeenKind::Children, room: 0 });
+        }
+        ObjectId(row)
+    }
+
+    /// A task waits for several files at once.
+    pub fn polls(&mut self, task: usize) {
+        self.pollers.insert(task);
+    }
+
+    /// The tasks that stay in the workload, by their rows there.
+    pub fn renumber(&mut self, rows: &[Option<TaskId>]) {
+        let kept = self.pollers.iter().filter_map(|task| rows[*task].map(TaskId::index));
+        self.pollers = kept.collect();
     }
 }
 
@@ -57,8 +106,9 @@ struct Traffic {
 }
 
 impl Traffic {
-    fn is_usable(&self) -> bool {
-        self.sends > 0 && self.receives > 0
+    /// Whether both ends are there. Of children, each must have been waited for: a thread tells nobody of its end.
+    fn is_usable(&self, kind: SeenKind) -> bool {
+        self.sends > 0 && self.receives > 0 && (kind != SeenKind::Children || self.sends == self.receives)
     }
     fn mean(&self) -> u64 {
         self.sent.div_ceil(self.sends.max(1)).max(1)
@@ -79,12 +129,83 @@ fn op_of(event: &Event) -> Option<ObjectOp> {
 
 /// Turns operations that were derived one by one into channels with waits.
 pub(crate) fn put_in(workload: &mut Workload, channels: &Channels) {
-    let mut traffic = vec![Traffic::default(); channels.list.len()];
+    let (counted, merged) = merge_polled(workload, channels);
+    let traffic = traffic_of(workload, channels.list.len());
+    let kind_of = |id: ObjectId| channels.list[id.0 as usize].kind;
+    let usable: Vec<bool> =
+        channels.list.iter().zip(&traffic).map(|(seen, of)| of.is_usable(seen.kind)).collect();
+    let places = places(workload);
+    let nr_blocks = dependent_blocks(workload);
+    let (mut edits, mut waits) = (Vec::new(), Waits::default());
+    for task in 0..workload.tasks.len() {
+        let mut found = edits_of((workload, channels), task, &usable, &places, &mut waits);
+        found.removed.extend(unusable(&workload.tasks[task].events, &usable));
+        edits.push(found);
+    }
+    let op_kind =
+        |event: &Event| op_of(event).map(side).map(|(object, sends)| (kind_of(object).index(), sends));
+    let costs = measure(workload, &waits, SeenKind::NR, op_kind);
+    take_out(workload, &waits, |id| costs[kind_of(id).index()]);
+    apply(workload, &edits);
+    let rows = add_objects(workload, channels, (&traffic, &usable, &counted), &costs);
+    for event in workload.tasks.iter_mut().flat_map(|task| &mut task.events) {
+        if let EventKind::Object { op, .. } = &mut event.kind {
+            *op = op.mapped(|id| rows[id.0 as usize].unwrap_or(id));
+        }
+    }
+    note(workload, channels, (&traffic, &usable), (waits.slept.len() as u64, nr_blocks), merged);
+}
+
+/// What there is, for the notes of the workload.
+fn note(
+    workload: &mut Workload,
+    channels: &Channels,
+    (traffic, usable): (&[Traffic], &[bool]),
+    (nr_waits, nr_blocks): (u64, u64),
+    merged: u64,
+) {
+    let of = |kind: SeenKind| {
+        let all = channels.list.iter().zip(traffic).zip(usable);
+        all.filter(move |((seen, _), usable)| seen.kind == kind && **usable).map(|((_, of), _)| of)
+    };
+    let kinds: Vec<String> = ChannelKind::ALL
+        .into_iter()
+        .map(|(_, kind, word)| format!("{} {word}", of(SeenKind::Channel(kind)).count()))
+        .collect();
+    let sends: u64 = ChannelKind::ALL
+        .into_iter()
+        .flat_map(|(_, kind, _)| of(SeenKind::Channel(kind)))
+        .map(|of| of.sends)
+        .sum();
+    let (parents, kinds) = (of(SeenKind::Children).count(), kinds.join(", "));
+    let nr_channels = workload.objects.len() - parents;
+    let mut note = format!(
+        "recorded: {nr_channels} channels ({kinds}), {sends} sends; {nr_waits} of {nr_blocks} blocks that a task \
+         ended are waits at them"
+    );
+    if parents > 0 {
+        note += &format!(", or of {parents} tasks for their children");
+    }
+    if merged > 0 {
+        note += &format!("; {merged} channels whose reader polls are one with others between the same tasks");
+    }
+    workload.notes.insert("messages".to_string(), note);
+    let is_one_sided = |(seen, of, usable): &(&Seen, &Traffic, &bool)| {
+        !**usable && of.sends + of.receives > 0 && seen.kind != SeenKind::Children
+    };
+    let all = channels.list.iter().zip(traffic).zip(usable).map(|((seen, of), usable)| (seen, of, usable));
+    let one_sided = all.filter(is_one_sided).count();
+    workload.count_dropped("pipe or socket with one end outside the workload, left out", one_sided as u64);
+}
+
+/// What was done at each channel.
+fn traffic_of(workload: &Workload, nr_channels: usize) -> Vec<Traffic> {
+    let mut traffic = vec![Traffic::default(); nr_channels];
     for op in workload.tasks.iter().flat_map(|task| &task.events).filter_map(op_of) {
         let of = &mut traffic[op.object().0 as usize];
         match op {
             ObjectOp::Send { amount, .. } => {
-                (of.sends, of.sent) = (of.sends + 1, of.sent + u64::from(amount))
+                (of.sends, of.sent) = (of.sends + 1, of.sent + u64::from(amount));
             }
             ObjectOp::Receive { amount, .. } => {
                 (of.receives, of.received) = (of.receives + 1, of.received + u64::from(amount));
@@ -92,40 +213,59 @@ pub(crate) fn put_in(workload: &mut Workload, channels: &Channels) {
             _ => {}
         }
     }
-    let places = places(workload);
-    let nr_blocks = dependent_blocks(workload);
-    let (mut edits, mut waits) = (Vec::new(), Waits::default());
-    for task in 0..workload.tasks.len() {
-        let mut found = edits_of(workload, task, &traffic, &places, &mut waits);
-        found.removed.extend(unusable(&workload.tasks[task].events, &traffic));
-        edits.push(found);
-    }
-    let kind_of = |id: ObjectId| channels.list[id.0 as usize].kind as usize;
-    let op_kind = |event: &Event| op_of(event).map(side).map(|(object, sends)| (kind_of(object), sends));
-    let costs = measure(workload, &waits, ChannelKind::ALL.len(), op_kind);
-    take_out(workload, &waits, |id| costs[kind_of(id)]);
-    apply(workload, &edits);
-    let rows = add_objects(workload, channels, &traffic, &costs);
-    for event in workload.tasks.iter_mut().flat_map(|task| &mut task.events) {
-        if let EventKind::Object { op, .. } = &mut event.kind {
-            *op = op.mapped(|id| rows[id.0 as usize].unwrap_or(id));
+    traffic
+}
+
+/// Who sends and who receives at a channel, and how often.
+#[derive(Default)]
+struct Ends {
+    senders: BTreeSet<usize>,
+    receivers: BTreeSet<usize>,
+    sends: u64,
+    receives: u64,
+}
+
+/// A kind of channel, its senders and its receivers.
+type Between<'a> = (usize, &'a BTreeSet<usize>, &'a BTreeSet<usize>);
+
+/// A task that polls takes what comes first, at whatever socket. So sockets between the same tasks are one to it, if
+/// each receipt took one message; it counts messages, not bytes. Gives those that others are part of now, and how many
+/// those are.
+fn merge_polled(workload: &mut Workload, channels: &Channels) -> (BTreeSet<usize>, u64) {
+    let mut ends: Vec<Ends> = channels.list.iter().map(|_| Ends::default()).collect();
+    for (task, events) in workload.tasks.iter().map(|task| &task.events).enumerate() {
+        for op in events.iter().filter_map(op_of) {
+            let (object, sends) = side(op);
+            let of = &mut ends[object.0 as usize];
+            match sends {
+                true => (of.sends, _) = (of.sends + 1, of.senders.insert(task)),
+                false => (of.receives, _) = (of.receives + 1, of.receivers.insert(task)),
+            }
         }
     }
-    let nr = |kind: ChannelKind| {
-        channels.list.iter().zip(&traffic).filter(|(seen, of)| seen.kind == kind && of.is_usable()).count()
-    };
-    let kinds: Vec<String> =
-        ChannelKind::ALL.into_iter().map(|(_, kind, word)| format!("{} {word}", nr(kind))).collect();
-    let sends: u64 = traffic.iter().filter(|of| of.is_usable()).map(|of| of.sends).sum();
-    let (nr_channels, kinds) = (workload.objects.len(), kinds.join(", "));
-    let nr_waits = waits.slept.len();
-    let note = format!(
-        "recorded: {nr_channels} channels ({kinds}), {sends} sends; {nr_waits} of {nr_blocks} blocks that a task \
-         ended are waits at them"
-    );
-    workload.notes.insert("messages".to_string(), note);
-    let one_sided = traffic.iter().filter(|of| !of.is_usable() && of.sends + of.receives > 0).count();
-    workload.count_dropped("pipe or socket with one end outside the workload, left out", one_sided as u64);
+    let mut groups: BTreeMap<Between<'_>, Vec<u32>> = BTreeMap::new();
+    for (row, (seen, of)) in (0..).zip(channels.list.iter().zip(&ends)) {
+        let is_counted = of.sends > 0 && of.sends == of.receives && seen.kind != SeenKind::Children;
+        if is_counted && of.receivers.is_subset(&channels.pollers) {
+            groups.entry((seen.kind.index(), &of.senders, &of.receivers)).or_default().push(row);
+        }
+    }
+    let mut into: BTreeMap<u32, u32> = BTreeMap::new();
+    for group in groups.values().filter(|group| group.len() > 1) {
+        into.extend(group.iter().map(|row| (*row, group[0])));
+    }
+    for event in workload.tasks.iter_mut().flat_map(|task| &mut task.events) {
+        if let EventKind::Object {
+            op: ObjectOp::Send { object, amount } | ObjectOp::Receive { object, amount },
+            ..
+        } = &mut event.kind
+            && let Some(first) = into.get(&object.0)
+        {
+            (*object, *amount) = (ObjectId(*first), 1);
+        }
+    }
+    let nr = into.iter().filter(|(row, first)| row != first).count() as u64;
+    (into.into_values().map(|first| first as usize).collect(), nr)
 }
 
 fn dependent_blocks(workload: &Workload) -> u64 {
@@ -152,16 +292,19 @@ fn places(workload: &Workload) -> HashMap<EventId, (usize, usize)> {
 }
 
 /// Rows of operations at what has no other end.
-fn unusable<'a>(events: &'a [Event], traffic: &'a [Traffic]) -> impl Iterator<Item = usize> + 'a {
-    let is_out = |event: &Event| op_of(event).is_some_and(|op| !traffic[op.object().0 as usize].is_usable());
+fn unusable<'a>(events: &'a [Event], usable: &'a [bool]) -> impl Iterator<Item = usize> + 'a {
+    let is_out = |event: &Event| op_of(event).is_some_and(|op| !usable[op.object().0 as usize]);
     events.iter().enumerate().filter(move |(_, event)| is_out(event)).map(|(row, _)| row)
 }
 
+/// CPU time from a child's telling its parent to its end, at most.
+const EXIT_MAX: Span = Span::from_us(100);
+
 /// Which blocks of a task are waits, and for which operation.
 fn edits_of(
-    workload: &Workload,
+    (workload, channels): (&Workload, &Channels),
     task: usize,
-    traffic: &[Traffic],
+    usable: &[bool],
     places: &HashMap<EventId, (usize, usize)>,
     waits: &mut Waits,
 ) -> Edits {
@@ -169,14 +312,22 @@ fn edits_of(
     let mut edits = Edits::default();
     let mut taken: BTreeSet<usize> = BTreeSet::new();
     for (row, pair) in events.windows(2).enumerate() {
-        let (EventKind::Block { .. }, EventKind::Wakeup(Wakeup::Dependent { event, task: waker, .. })) =
-            (&pair[0].kind, &pair[1].kind)
+        let (
+            EventKind::Block { .. },
+            EventKind::Wakeup(Wakeup::Dependent { event, task: waker, distance, .. }),
+        ) = (&pair[0].kind, &pair[1].kind)
         else {
             continue;
         };
         let Some(place) = places.get(event) else { continue };
         let Some(by) = waker_is_in(workload, *waker, Some(place)) else { continue };
-        if !traffic[by.object().0 as usize].is_usable() {
+        // a child that wakes its parent otherwise (it executes a program) has its end before it
+        if channels.list[by.object().0 as usize].kind == SeenKind::Children
+            && (*distance > EXIT_MAX || op_of(&workload.tasks[place.0].events[place.1]).is_none())
+        {
+            continue;
+        }
+        if !usable[by.object().0 as usize] {
             continue;
         }
         let (object, sends) = side(by);
@@ -243,24 +394,27 @@ fn unix_holds(room: u64, mean: u64) -> u64 {
 fn add_objects(
     workload: &mut Workload,
     channels: &Channels,
-    traffic: &[Traffic],
+    (traffic, usable, counted): (&[Traffic], &[bool], &BTreeSet<usize>),
     costs: &[WaitCosts],
 ) -> Vec<Option<ObjectId>> {
     let mut unlimited = 0;
     let mut rows = Vec::new();
     for (number, (seen, of)) in channels.list.iter().zip(traffic).enumerate() {
-        if !of.is_usable() {
+        if !usable[number] {
             rows.push(None);
             continue;
         }
         let (room, mean) = (u64::from(seen.room), of.mean());
         let held = match seen.kind {
-            ChannelKind::Pipe if room > 0 => {
+            _ if counted.contains(&number) => None,
+            SeenKind::Channel(ChannelKind::Pipe) if room > 0 => {
                 let (holds, of_page) = pipe_holds(room, mean);
                 Some((holds, holds.saturating_sub(of_page)))
             }
             // a sender that waits is let in at a quarter (`unix_writable` in net/unix/af_unix.c)
-            ChannelKind::Unix if room > 0 => Some(unix_holds(room, mean)).map(|holds| (holds, holds / 4)),
+            SeenKind::Channel(ChannelKind::Unix) if room > 0 => {
+                Some(unix_holds(room, mean)).map(|holds| (holds, holds / 4))
+            }
             _ => None,
         };
         // what was in it before the recording, as far as it was taken out
@@ -272,14 +426,14 @@ fn add_objects(
             fits
         });
         let small = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
-        let kind = ObjectKind::Channel {
+        let kind = ObjectKind::Stream {
             capacity: held.map(|(holds, _)| small(holds.max(1))),
             start: small(start),
             low: held.map(|(_, low)| small(low)),
         };
         let name = format!("{}-{}", seen.kind.name(), number + 1);
         let object =
-            Object { name, kind, wakes: Wakes::Sync, costs: costs[seen.kind as usize], is_closed: false };
+            Object { name, kind, wakes: Wakes::Sync, costs: costs[seen.kind.index()], is_closed: false };
         rows.push(Some(workload.add_object(object)));
     }
     workload.count_dropped("pipe or socket of which not all was read, taken as one without limit", unlimited);

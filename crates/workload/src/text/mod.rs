@@ -51,10 +51,10 @@
 //!   timer.
 //! * `REPEAT n {` ... `}` repeats the lines between; blocks nest.
 //! * `CGROUP path [weight=] [max=quota/period] [cpuset=]` declares a control group, parents first.
-//! * `OBJECT name channel [capacity=N] [start=N] [low=N] [sync]`, `OBJECT name semaphore [start=N]`, `OBJECT name
-//!   mutex [fifo]`, `OBJECT name condition`, `OBJECT name barrier parties=N`, `OBJECT name timer [restart]`, each
-//!   with `[closed]`, above the first event that names it. What they mean: [`ObjectOp`](crate::ObjectOp),
-//!   docs/objects.md. `slept` and `awake` say what a recording had.
+//! * `OBJECT name channel [capacity=N] [start=N] [low=N] [sync]`, `stream` with the same words, `OBJECT name semaphore
+//!   [start=N]`, `OBJECT name mutex [fifo]`, `OBJECT name condition`, `OBJECT name barrier parties=N`, `OBJECT name
+//!   timer [restart]`, each with `[closed]`, above the first event that names it. What they mean:
+//!   [`ObjectOp`](crate::ObjectOp), docs/objects.md. `slept` and `awake` say what a recording had.
 //! * `DEADLINE` is kept for a later version.
 //! * `NOTE key value` and `DROPPED count "reason"` keep an import's notes and what it left out.
 //! * A child without words inherits its parent's settings; a task without a name is called `task-PID`; `row=`

@@ -33,7 +33,7 @@ pub(super) fn declaration(rest: &mut Rest<'_>) -> Parsed<Object> {
     let (mut fifo, mut restart, mut sync, mut is_closed) = (false, false, false, false);
     let mut costs = WaitCosts::default();
     let keys: &[&str] = match kind.text {
-        "channel" => &["capacity", "start", "low", "sync", "sleep", "wake", "closed"],
+        "channel" | "stream" => &["capacity", "start", "low", "sync", "sleep", "wake", "closed"],
         "semaphore" => &["start", "sync", "sleep", "wake", "closed"],
         "mutex" => &["fifo", "sync", "sleep", "wake", "closed"],
         "condition" => &["sync", "sleep", "wake", "closed"],
@@ -68,6 +68,7 @@ pub(super) fn declaration(rest: &mut Rest<'_>) -> Parsed<Object> {
     }
     let kind = match kind.text {
         "channel" => ObjectKind::Channel { capacity, start: start.unwrap_or(0), low },
+        "stream" => ObjectKind::Stream { capacity, start: start.unwrap_or(0), low },
         "semaphore" => ObjectKind::Semaphore { start: start.unwrap_or(0) },
         "mutex" => ObjectKind::Mutex(if fifo { Handover::Fifo } else { Handover::Competing }),
         "condition" => ObjectKind::Condition,
@@ -87,7 +88,7 @@ pub(super) fn declaration(rest: &mut Rest<'_>) -> Parsed<Object> {
     Ok(Object { name, kind, wakes: if sync { Wakes::Sync } else { Wakes::Plain }, costs, is_closed })
 }
 
-const KINDS: &str = "channel, semaphore, mutex, condition, barrier or timer";
+const KINDS: &str = "channel, stream, semaphore, mutex, condition, barrier or timer";
 
 fn name(rest: &mut Rest<'_>, expected: &str) -> Parsed<Name> {
     let (at, len) = rest.peek().map_or((0, 0), |word| (word.at, word.text.len()));

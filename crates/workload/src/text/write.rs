@@ -275,7 +275,7 @@ impl Writer<'_> {
     fn object(&mut self, object: &Object) {
         self.word(object.kind.name());
         let (word, numbers) = match object.kind {
-            ObjectKind::Channel { capacity, start, low } => {
+            ObjectKind::Channel { capacity, start, low } | ObjectKind::Stream { capacity, start, low } => {
                 let start = Some(start).filter(|&start| start > 0);
                 ("", [("capacity=", capacity), ("start=", start), ("low=", low)])
             }

@@ -175,8 +175,11 @@ fn objects(draw: &mut Draw, workload: &mut Workload) {
         return;
     }
     let some = |draw: &mut Draw| draw.some(2, |d| 5 + d.below(1 << 20) as u32);
-    let channel =
-        ObjectKind::Channel { capacity: some(draw), start: 3, low: draw.some(2, |d| d.below(5) as u32) };
+    let (capacity, low) = (some(draw), draw.some(2, |d| d.below(5) as u32));
+    let channel = match draw.one_in(2) {
+        true => ObjectKind::Stream { capacity, start: 3, low },
+        false => ObjectKind::Channel { capacity, start: 3, low },
+    };
     let fifo = if draw.one_in(2) { Handover::Fifo } else { Handover::Competing };
     let late = if draw.one_in(2) { Late::Restart } else { Late::Grid };
     for (i, kind) in [

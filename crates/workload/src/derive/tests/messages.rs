@@ -77,7 +77,7 @@ fn a_block_in_a_call_at_a_pipe_is_a_wait_there() {
     let [pipe] = &workload.objects[..] else { panic!("{:?}", workload.objects) };
     assert_eq!(pipe.wakes, Wakes::Sync, "pipes wake synchronously");
     // messages of 75 bytes on average: 54 of them share a page
-    let kind = ObjectKind::Channel { capacity: Some(16 * 54 * 75), start: 0, low: Some(15 * 54 * 75) };
+    let kind = ObjectKind::Stream { capacity: Some(16 * 54 * 75), start: 0, low: Some(15 * 54 * 75) };
     assert_eq!(pipe.kind, kind);
     let text = workload.to_text().unwrap();
     assert_eq!(crate::parse_text("x", text.as_bytes()).unwrap().to_text().unwrap(), text);
@@ -203,4 +203,52 @@ fn a_sender_is_taken_to_go_on_while_its_reader_is_awake() {
         note.starts_with("inferred: 1 channels, 21 messages that woke") && note.contains("22 %"),
         "{note}"
     );
+}
+
+// us     0         1
+//        0123456789012345678
+// cpu0   11f1Bw2222w2E1c1E          1 forks 2 and waits for it; w: 2 executes a program, and later tells its end;
+//                                   c: the wait returns
+#[test]
+fn a_wait_for_a_child_ends_with_the_child() {
+    let mut trace = Trace::default();
+    trace.switch(0, 0, 0, 'R', 1).fork(2, 0, 1, 2).wakeup_new(2, 0, 1, 2);
+    // vfork: until the child executes a program
+    trace.switch(4, 0, 1, 'D', 2).waking(5, 0, 2, 1).switch(300, 0, 2, 'R', 1).switch(302, 0, 1, 'S', 2);
+    trace.waking(310, 0, 2, 1).switch(312, 0, 2, 'X', 1);
+    trace.push(314, 0, 1, Context::Task, SchedEvent::ChildTaken).switch(316, 0, 1, 'X', 0);
+    let workload = derive(&trace, Messages::Recorded);
+    assert_eq!(life(task(&workload, 1)), "F2 B4 W<-305 R1@2 E6");
+    assert_eq!(life(task(&workload, 2)), "S1@306 E306");
+    let [children] = &workload.objects[..] else { panic!("{:?}", workload.objects) };
+    assert!(children.name.starts_with("children"), "{}", children.name);
+    let note = &workload.notes["messages"];
+    assert!(note.contains("0 channels") && note.contains("of 1 tasks for their children"), "{note}");
+    // a child that nobody waited for: all stay as they are
+    trace.events.retain(|event| !matches!(event.what, SchedEvent::ChildTaken));
+    let workload = derive(&trace, Messages::Recorded);
+    assert!(workload.objects.is_empty(), "{:?}", workload.objects);
+    assert_eq!(life(task(&workload, 2)), "E306");
+}
+
+/// Two connections with a message each, whose reader polls: which comes first is the same to it.
+#[test]
+fn who_polls_takes_what_comes_first() {
+    let of = |polls: bool| {
+        let mut trace = Trace::default();
+        trace.switch(0, 0, 0, 'R', 1).switch(0, 1, 0, 'R', 2).switch(2, 1, 2, 'S', 0);
+        trace.waking(4, 0, 1, 2).call(5, 0, 1, 77, Direction::Send, 100).switch(5, 1, 0, 'R', 2);
+        if polls {
+            trace.push(6, 1, 2, Context::Task, SchedEvent::Polled);
+        }
+        trace.call(7, 1, 2, 77, Direction::Receive, 100).call(8, 0, 1, 78, Direction::Send, 30);
+        trace.call(9, 1, 2, 78, Direction::Receive, 30);
+        trace.switch(20, 0, 1, 'X', 0).switch(21, 1, 2, 'X', 0);
+        derive(&trace, Messages::Recorded)
+    };
+    let (polls, reads) = (of(true), of(false));
+    assert_eq!((polls.objects.len(), reads.objects.len()), (1, 2));
+    assert_eq!(life(task(&polls, 2)), "R1@2 r1@6 E18");
+    assert_eq!(life(task(&reads, 2)), "R100@2 r30@6 E18");
+    assert!(polls.notes["messages"].contains("1 channels whose reader polls"), "{}", polls.notes["messages"]);
 }

@@ -506,6 +506,43 @@ fn calls_change_parameters_of_the_caller_and_of_others() {
     );
 }
 
+/// `record --objects` reads the mask when the call returns; a call without one is counted.
+#[test]
+fn a_recorded_mask_is_set_where_the_call_was() {
+    let mut trace = Trace::default();
+    trace.switch(0, 0, 0, 'R', 7).switch(0, 1, 0, 'R', 8);
+    for (us, pid, mask) in [(10, 0, 0b10), (20, 8, 0b01), (30, 8, 0b11), (40, 0, 0)] {
+        let set = Syscall::SchedSetAffinity { pid: Pid(pid) };
+        let exit = SchedEvent::SysExit { call: SyscallKind::SchedSetAffinity, ret: 0 };
+        trace.push(us, 0, 7, Context::Task, SchedEvent::SysEnter(set)).push(
+            us + 1,
+            0,
+            7,
+            Context::Task,
+            exit,
+        );
+        trace.push(us + 1, 0, 7, Context::Task, SchedEvent::Affinity { pid: Pid(pid), mask });
+    }
+    trace.switch(50, 0, 7, 'X', 0).switch(50, 1, 8, 'X', 0);
+    let workload = trace.derive().workload;
+    let sets: Vec<_> = task(&workload, 7)
+        .events
+        .iter()
+        .filter_map(|event| match &event.kind {
+            EventKind::Prio { length, change } => Some((
+                length.as_ns() / 1000,
+                change.target.map(|target| workload.tasks[target.index()].pid),
+                change.affinity.as_ref()?.to_string(),
+            )),
+            _ => None,
+        })
+        .collect();
+    let set = |us, pid, cpus: &str| (us, pid, cpus.to_string());
+    // both CPUs that were recorded: no bond on a larger machine either
+    assert_eq!(sets, [set(11, None, "1"), set(21, Some(8), "0"), set(31, Some(8), "0-63")]);
+    assert_eq!(dropped(&workload), [("change of affinity, whose mask is not in the trace, left out", 1)]);
+}
+
 #[test]
 fn lent_priorities_are_never_changes() {
     let mut trace = Trace::default();
