@@ -144,7 +144,15 @@ pub fn parse(words: &[String]) -> Result<Line, LineError> {
             "-w" | "--model" => set(Setting::Model(model(&mut words)?)),
             "-i" | "--timer" => set(Setting::Timer(timer(&mut words)?)),
             "-a" | "--cpus" => set(Setting::Cpus(words.parse::<CpuSet>("-a, the CPUs")?)),
-            "-c" | "--cgroup" => set(Setting::Cgroup(words.take("the folder of a control group")?.into())),
+            "-c" | "--cgroup" => {
+                let folder = PathBuf::from(words.take("the folder of a control group")?);
+                if !folder.is_dir() {
+                    let why =
+                        "there is no such folder; a control group is made by mkdir below /sys/fs/cgroup";
+                    return words.fail(words.next - 1, format!("{}: {why}", folder.display()));
+                }
+                set(Setting::Cgroup(folder));
+            }
             "-g" | "--gap" => plan.threshold = Some(words.span("-g, the shortest gap")?),
             "-gh" | "--histogram" => outputs.histogram = true,
             "-x" => outputs.raw = false,
@@ -420,6 +428,7 @@ mod tests {
             ("-w STEPS run=1ms,jump", "run=1ms,jump", "no step"),
             ("-w SCAN 4Mb", "4Mb", "no size"),
             ("-a 0-", "0-", "list of CPUs"),
+            ("-c /nope -d 1s", "/nope", "no such folder"),
         ] {
             let error = parse(&words(line)).unwrap_err();
             let text = error.to_string();
