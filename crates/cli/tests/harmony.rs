@@ -163,6 +163,8 @@ fn what_is_set_in_real_linux_is_found() {
         (domains("busy_factor", 8), "rest_after_move_ms", 28.0),
         (domains("busy_factor", 32), "rest_after_move_ms", 124.0),
         (domains("busy_factor", 32), "period_ms", 252.0),
+        (domains("busy_factor", 64), "period_ms", 300.0),
+        (":boot.relax_domain_level=2".into(), "newidle", 0.0),
         (domains("imbalance_pct", 150), "threshold", 2.0),
         (":nr_migrate=4".into(), "cap", 4.0),
         (":nr_migrate=8".into(), "cap", 8.0),
