@@ -156,16 +156,12 @@ fn model_of(args: &HarmonyArgs, subject: &Subject, command: &str, ui: &Ui) -> Re
 
 fn one(args: &HarmonyArgs, spec: &SubjectSpec, ui: &Ui) -> Result<()> {
     let machine = match &args.machine {
-        Some(_) => String::new(),
-        None => format!(" --cpus {}", args.cpus.nr_cpus()),
+        Some(machine) => format!("--machine {machine}"),
+        None => format!("--cpus {}", args.cpus.nr_cpus()),
     };
-    let command = if args.machine.is_none() {
-        let quick = if args.quick { " --quick" } else { "" };
-        let hz = if args.hz == 250 { String::new() } else { format!(" --hz {}", args.hz) };
-        format!("schedlab harmony --sched {}{machine}{hz} --seed {}{quick}", spec.text(), args.seed)
-    } else {
-        command_line()
-    };
+    let quick = if args.quick { " --quick" } else { "" };
+    let hz = if args.hz == 250 { String::new() } else { format!(" --hz {}", args.hz) };
+    let command = format!("schedlab harmony --sched {} {machine}{hz} --seed {}{quick}", spec.text(), args.seed);
     let model = model(args, spec, &command, ui)?;
     print_model(&model, &args.explain, &args.html, &args.json, ui)
 }
