@@ -45,6 +45,7 @@ impl Deriver<'_> {
         let groups: Vec<CgroupId> =
             std::mem::take(&mut self.moves.paths).iter().map(|path| cgroups.of_move(path)).collect();
         let list = std::mem::take(&mut self.tasks.list);
+        let is_stated = self.facts.told_settings;
         for (old, mut task) in list.into_iter().enumerate() {
             let Some(new) = rows[old] else { continue };
             let row = match task.birth {
@@ -53,9 +54,11 @@ impl Deriver<'_> {
             };
             let birth = self.birth(&mut task, &rows, start_ns);
             let mut events = std::mem::take(&mut task.events);
+            // settings that an export states are what they are; a call's mask of all CPUs binds nobody
+            let is_everywhere = |set: &CpuSet| !is_stated && cgroups.is_all(set);
             events.retain_mut(|event| {
                 !removed.contains_key(&event.eid)
-                    && self.translate(event, &mut task, &rows, &removed, &groups, |set| cgroups.is_all(set))
+                    && self.translate(event, &mut task, &rows, &removed, &groups, is_everywhere)
             });
             events.shrink_to_fit();
             task.outside.add_to(&mut self.summary);
