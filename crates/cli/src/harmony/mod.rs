@@ -161,7 +161,8 @@ fn one(args: &HarmonyArgs, spec: &SubjectSpec, ui: &Ui) -> Result<()> {
     };
     let quick = if args.quick { " --quick" } else { "" };
     let hz = if args.hz == 250 { String::new() } else { format!(" --hz {}", args.hz) };
-    let command = format!("schedlab harmony --sched {} {machine}{hz} --seed {}{quick}", spec.text(), args.seed);
+    let command =
+        format!("schedlab harmony --sched {} {machine}{hz} --seed {}{quick}", spec.text(), args.seed);
     let model = model(args, spec, &command, ui)?;
     print_model(&model, &args.explain, &args.html, &args.json, ui)
 }
