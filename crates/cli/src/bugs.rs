@@ -69,6 +69,9 @@ pub(crate) fn bugs(args: &BugsArgs, ui: &Ui) -> Result<()> {
         Some(name) => vec![bugs::find(&dir, name).map_err(Failure::input)?],
         None => bugs::all(&dir).map_err(Failure::input)?,
     };
+    if (args.add || args.run) && args.name.is_none() && !args.all {
+        return Err(Failure::Input("which? Give a name, or --all".into()));
+    }
     if args.add {
         return add(args, &chosen, ui);
     }
@@ -81,9 +84,6 @@ pub(crate) fn bugs(args: &BugsArgs, ui: &Ui) -> Result<()> {
             }
         }
         return Ok(());
-    }
-    if args.name.is_none() && !args.all {
-        return Err(Failure::Input("which? Give a name, or --all".into()));
     }
     let show = !output::is_stdout(args.json.as_deref());
     let outcomes = run_all(&chosen, &dir, show, ui)?;
@@ -104,9 +104,6 @@ pub(crate) fn bugs(args: &BugsArgs, ui: &Ui) -> Result<()> {
 
 /// Keeps kernels that have the bugs; of an open bug one that has it mended.
 fn add(args: &BugsArgs, chosen: &[Bug], ui: &Ui) -> Result<()> {
-    if args.name.is_none() && !args.all {
-        return Err(Failure::Input("which? Give a name, or --all".into()));
-    }
     let mut added = Vec::new();
     for bug in chosen {
         let packaged = kernels::obtain(&bug.series, &BuildOptions::default(), ui).map_err(Failure::input)?;

@@ -138,13 +138,10 @@ impl Cache {
                 removed += usize::from(counts);
             }
         }
-        // a tree of ours that keeps a bug of this name
-        let kept = self.root.join("bugs").join(series);
         let named = self.named().join(format!("{series}.toml"));
-        if named.is_file() && kept.is_dir() {
-            remove_dir(&kept)?;
-        }
         if named.is_file() {
+            // and a tree of ours that keeps a bug of this name, if there is one
+            remove_dir(&self.root.join("bugs").join(series))?;
             fs::remove_file(&named).map_err(io("remove", &named))?;
         }
         Ok(removed)
