@@ -82,6 +82,33 @@ fn probes_write_queues_dispatches_moves_and_cpu_time() {
     assert!(code == 2 && error.contains("samples lie apart"), "{error}");
 }
 
+/// A hog goes down one level of MLFQ after 10 ms, another after 20 more; a policy without priorities says nothing.
+#[test]
+fn probes_write_dynamic_priorities_where_a_policy_has_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let workload = "schedlab-workload 1\n- INIT 0 0 1 runnable name=hog\n- EXIT 1 10s\n";
+    std::fs::write(at("w.txt"), workload).unwrap();
+    let priorities = |sched: &str| {
+        let (log, out) = (at("log.arrow"), at("probes"));
+        let run = ["--quiet", "run", &at("w.txt"), "--sched", sched, "--cpus", "1", "--duration", "600ms"];
+        assert!(schedlab(&[&run[..], &["--log", &log]].concat()).status.success());
+        let output = schedlab(&["--quiet", "harmony", "probe", &log, "-o", &out]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let said = String::from_utf8(output.stdout).unwrap();
+        (said, std::fs::read_to_string(folder.path().join("probes/priorities.csv")).unwrap())
+    };
+    let (said, table) = priorities("mlfq:quantum=10ms,levels=3,boost=1s");
+    assert!(said.contains("3 changes, between 0 and 2"), "{said}");
+    assert_eq!(
+        table,
+        "time_ns,task,pid,name,priority\n0,0,1,hog,0\n10000000,0,1,hog,1\n30000000,0,1,hog,2\n"
+    );
+    let (said, table) = priorities("fifo");
+    assert!(said.contains("dynamic prio    none"), "{said}");
+    assert_eq!(table.lines().count(), 1, "{table}");
+}
+
 /// Plans are performed, and the logs judged: as if all had been done at once. A recording (trace.dat) of a run says the
 /// same as its log, a workload with a controller that takes the steps nearly the same.
 #[test]

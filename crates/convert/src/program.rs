@@ -8,7 +8,7 @@
 //! ```
 
 use crate::recorded::schedule::EARLY_WAKE_NS;
-use schedlab_log::{KernelThread, Kind, PrevState, Record};
+use schedlab_log::{KernelThread, Kind, PrevState, Record, note};
 use schedlab_trace::{Context, Pid, SchedEvent, Syscall, TaskState, TraceEvent};
 use schedlab_units::{CpuId, Span, TaskId};
 use std::collections::BTreeMap;
@@ -58,6 +58,8 @@ pub struct ProgramLog {
     names: BTreeMap<i32, String>,
     /// Tasks that have called sched_yield and not been switched out since.
     yielding: Vec<bool>,
+    /// Tasks that have called execve, and neither been moved by it nor begun the new program: the record that says so.
+    executing: BTreeMap<TaskId, usize>,
 }
 
 impl ProgramLog {
@@ -76,6 +78,7 @@ impl ProgramLog {
             current: BTreeMap::new(),
             names: BTreeMap::new(),
             yielding: vec![false; nr_tasks as usize],
+            executing: BTreeMap::new(),
         }
     }
 
@@ -217,6 +220,9 @@ impl ProgramLog {
                 self.push(time_ns, Kind::New, cpu, self.id(wake.pid), TaskId::IDLE).arg = wake.target_cpu.0;
             }
             SchedEvent::Migrate { pid, orig_cpu, dest_cpu, .. } => {
+                if cpu == orig_cpu {
+                    self.moved_by_exec(time_ns, self.id(pid));
+                }
                 self.push(time_ns, Kind::Migrate, cpu, self.id(pid), TaskId(dest_cpu.0)).arg = orig_cpu.0;
             }
             SchedEvent::Fork { parent, child, .. } => {
@@ -231,10 +237,29 @@ impl ProgramLog {
                     self.yielding[task.index()] = true;
                 }
             }
+            SchedEvent::SysEnter(Syscall::Execve) => {
+                let task = self.id(event.pid);
+                if task.is_workload() {
+                    self.executing.insert(task, self.records.len());
+                    self.push(time_ns, Kind::Note, cpu, task, TaskId::IDLE).arg = note::EXEC;
+                }
+            }
+            SchedEvent::Exec { pid, .. } => {
+                self.executing.remove(&self.id(pid));
+            }
             SchedEvent::Lost { .. } => return Err(EventsLost { cpu }),
             _ => {}
         }
         Ok(())
+    }
+
+    /// A thread of its own CPU moves a task that has called execve and has not begun the new program: the note stands
+    /// at the instant of the move then, as in the machine's logs.
+    fn moved_by_exec(&mut self, time_ns: u64, task: TaskId) {
+        let Some(at) = self.executing.remove(&task) else { return };
+        let called = self.records.remove(at);
+        self.records.push(Record { time_ns, ..called });
+        self.executing.values_mut().filter(|other| **other > at).for_each(|other| *other -= 1);
     }
 
     /// Keeps track of who is where until time 0.
@@ -404,6 +429,52 @@ mod tests {
         assert_eq!(with_wakeups_behind_switches(vec![wakeup, preempted]), [wakeup, preempted]);
         let late = record(100, 0, Kind::Switch, PrevState::Disk);
         assert_eq!(with_wakeups_behind_switches(vec![wakeup, late]), [wakeup, late]);
+    }
+
+    // us    0    10   20   30   40      t0 calls execve at 10, is moved for it at 20 and begins at 30; t1 calls at 25,
+    // cpu0  t0t0t0t0|t1t1t1t1t1..       is left where it is, and begins at 40; the move at 50 is a balancer's
+    // cpu1           t0t0t0t0
+    #[test]
+    fn the_note_of_an_exec_stands_at_its_move_or_at_the_call() {
+        let mut log = ProgramLog::new(2, 100, Span::from_us(60));
+        log.marker(0);
+        log.marker(0);
+        let mut event = |us: u64, cpu: u32, pid: i32, what: SchedEvent| {
+            let event = TraceEvent {
+                time_ns: us * 1000,
+                cpu: CpuId(cpu),
+                pid: Pid(pid),
+                context: Context::Task,
+                preempt_count: 0,
+                what,
+            };
+            log.event(&event).unwrap();
+        };
+        let moved = |pid: i32| SchedEvent::Migrate {
+            pid: Pid(pid),
+            prio: 120,
+            orig_cpu: CpuId(0),
+            dest_cpu: CpuId(1),
+        };
+        let begun = |pid: i32| SchedEvent::Exec { pid: Pid(pid), old_pid: Pid(pid) };
+        event(10, 0, 100, SchedEvent::SysEnter(Syscall::Execve));
+        event(15, 0, 7, SchedEvent::SysEnter(Syscall::Execve)); // not the workload's
+        event(20, 0, 21, moved(100));
+        event(25, 0, 101, SchedEvent::SysEnter(Syscall::Execve));
+        event(30, 1, 100, begun(100));
+        event(40, 0, 101, begun(101));
+        event(50, 0, 21, moved(101));
+        log.marker(60_000);
+        let records = log.finish().unwrap().records;
+        let said: Vec<_> =
+            records.iter().map(|r| (r.time_ns / 1000, r.task, r.kind().unwrap(), r.arg)).collect();
+        let expected = [
+            (20, 0, Kind::Note, note::EXEC),
+            (20, 0, Kind::Migrate, 0),
+            (25, 1, Kind::Note, note::EXEC),
+            (50, 1, Kind::Migrate, 0),
+        ];
+        assert_eq!(said, expected);
     }
 
     // us    0    10   20   30

@@ -25,7 +25,7 @@ use schedlab_topology::Topology;
 use schedlab_trace::Mode;
 use schedlab_units::{CpuId, CpuSet, Span, TaskId};
 use schedlab_workload::build::ENDLESS;
-use schedlab_workload::{Builder, CgroupId, EventKind, ParamChange, Workload, WorkloadBuildError};
+use schedlab_workload::{Builder, CgroupId, ParamChange, Workload, WorkloadBuildError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -216,9 +216,7 @@ impl Part {
     /// Whether a task of the workload can take all steps. (None can end another's need for CPU time.)
     pub fn can_be_controlled(&self) -> bool {
         let is_cut = |file: &FileRequest| matches!(file, FileRequest::Cut { .. });
-        let mut events = self.scenario.workload.tasks.iter().flat_map(|task| &task.events);
         !self.scenario.actions.iter().any(|action| action.files.iter().any(is_cut))
-            && !events.any(|event| matches!(event.kind, EventKind::Exec { .. }))
     }
 
     /// The workload with a controller that takes the steps; `None`: no task can ([`Part::can_be_controlled`]).

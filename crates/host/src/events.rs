@@ -8,6 +8,7 @@
 //! | sched_migrate_task | moves between CPUs |
 //! | sched_pi_setprio | a priority lent by a mutex, which must not be taken for a change of nice |
 //! | enter and exit of sched_yield, setpriority, sched_setscheduler, _setattr, _setaffinity | what a task asked for |
+//! | enter of execve (optional) | a task is about to be moved for its new program |
 //! | cgroup_attach_task | moves between control groups, of the hierarchy that has the cpu controller |
 //! | irq, softirq (optional) | time taken by interrupts, and on whose behalf |
 //! | irq_vectors (optional, x86) | the CPU's own interrupts: its timer, messages of other CPUs |
@@ -51,6 +52,7 @@ const VECTORS: &[&str] = &[
     "irq_vectors:irq_work_entry",
     "irq_vectors:irq_work_exit",
 ];
+const EXEC: &str = "syscalls:sys_enter_execve";
 /// Moves between control groups.
 pub(crate) const CGROUP: &str = "cgroup:cgroup_attach_task";
 const SOFTIRQ: &[&str] = &["irq:softirq_entry", "irq:softirq_exit", "irq:softirq_raise"];
@@ -64,6 +66,8 @@ pub const OBJECT: &str = "schedlab:object";
 pub struct EventChoice {
     /// Enter and exit of the system calls that change how a task is scheduled.
     pub syscalls: bool,
+    /// Enter of `execve`, where the kernel may move the caller; `sched_process_exec` comes after that.
+    pub execs: bool,
     /// Moves between control groups.
     pub cgroups: bool,
     /// Enter and exit of hardware interrupt handlers, of devices and of the CPU's own.
@@ -80,6 +84,7 @@ impl Default for EventChoice {
     fn default() -> Self {
         EventChoice {
             syscalls: true,
+            execs: false,
             cgroups: true,
             irq: false,
             softirq: false,
@@ -106,6 +111,7 @@ impl EventChoice {
         }
         let vectors = if cfg!(target_arch = "x86_64") { VECTORS } else { &[] };
         for (wanted, list) in [
+            (self.execs, &[EXEC][..]),
             (self.cgroups, &[CGROUP][..]),
             (self.irq, IRQ),
             (self.irq, vectors),

@@ -262,7 +262,7 @@ fn a_control_group_is_recorded_with_what_is_moved_to_it_and_with_its_settings() 
     // Comes to the group while it is recorded, and tells the recorder when it is there.
     let go = folder.path().join("go");
     let late = background(&format!(
-        "until [ -e {} ]; do sleep 0.02; done; echo $$ > {}; sleep 0.1; kill -USR2 {}; {nap}",
+        "until [ -e {} ]; do sleep 0.02; done; echo $$ > {}; sleep 0.5; kill -USR2 {}; {nap}",
         go.display(),
         procs.display(),
         std::process::id()

@@ -60,6 +60,9 @@ pub mod note {
     /// CPUs of the machine, one after the other. Written where the last [`Params`](super::Kind::Params) or
     /// the header do not say so: a cpuset, a CPU that went down.
     pub const ALLOWED: u32 = 0x8000_0016;
+    /// `task` is given the CPU with the dynamic priority `value`, which the scheduler has worked out for it: lower is
+    /// served first, on a scale of the scheduler's own. Written where it is another than the last.
+    pub const PRIORITY: u32 = 0x8000_0017;
     /// `value` of a [`HELD`]: it may run.
     pub const HELD_NOT: u64 = 0;
     /// `value` of a [`HELD`]: its group has used up its `cpu.max` for this period.

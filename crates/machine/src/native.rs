@@ -12,7 +12,7 @@ use crate::policy::{
     Arrival, BlockedBirth, Policy, Request, Resched, Stop, TaskView, View, Wants, WorkConservation,
 };
 use crate::sink::Sink;
-use schedlab_log::{Kind, PrevState, Record};
+use schedlab_log::{Kind, PrevState, Record, note};
 use schedlab_topology::Topology;
 use schedlab_units::{CpuId, CpuSet, Span, TaskId, Time};
 use std::collections::VecDeque;
@@ -79,6 +79,8 @@ struct TaskState {
     blocks_at_once: bool,
     /// When it last became queued, or blocked.
     queued_at: Time,
+    /// Its dynamic priority as the log has it.
+    logged_priority: Option<u32>,
 }
 
 impl<P: Policy, S: Sink> Native<P, S> {
@@ -118,6 +120,24 @@ impl<P: Policy, S: Sink> Native<P, S> {
                 other,
                 arg,
                 value: 0,
+            });
+        }
+    }
+
+    /// Says what dynamic priority a task has that is given the CPU, if it is another than the log says.
+    fn log_priority(&mut self, cpu: CpuId, task: TaskId) {
+        let priority = self.policy.dynamic_priority(task);
+        let Some(now) = priority.filter(|_| self.logging) else { return };
+        if self.tasks[task.index()].logged_priority.replace(now) != priority {
+            self.sink.push(Record {
+                time_ns: (self.view.now - self.epoch).as_ns(),
+                kind: Kind::Note as u8,
+                flags: 0,
+                cpu: cpu.0 as u16,
+                task: task.0,
+                other: TaskId::IDLE.0,
+                arg: note::PRIORITY,
+                value: now.into(),
             });
         }
     }
@@ -282,6 +302,9 @@ impl<P: Policy, S: Sink> Native<P, S> {
                 task
             }
         };
+        if self.wants.priorities && !next.is_idle() {
+            self.log_priority(cpu, next);
+        }
         if next == previous {
             if next.is_idle() {
                 self.view.set_idle(cpu, true);
@@ -688,6 +711,7 @@ impl<P: Policy, S: Sink> Kernel for Native<P, S> {
             blocks_at_once: false,
             kernel_thread: false,
             queued_at: Time::ZERO,
+            logged_priority: None,
         };
         self.tasks = vec![absent; boot.nr_tasks as usize];
         Ok(())

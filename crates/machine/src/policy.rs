@@ -135,6 +135,8 @@ pub struct Wants {
     pub requests: bool,
     /// [`next_timer`](Policy::next_timer) is polled: the policy has timers of its own (replenishment of budgets).
     pub timers: bool,
+    /// [`dynamic_priority`](Policy::dynamic_priority) is asked of each task that is given a CPU, and the log says so.
+    pub priorities: bool,
 }
 
 /// Something that a policy asks the kernel around it to do.
@@ -269,6 +271,12 @@ pub trait Policy {
     /// again on `cpu`.
     fn timer(&mut self, _view: &View, _cpu: CpuId) -> Resched {
         Resched::No
+    }
+
+    /// The priority that the policy has worked out for a task, if [`Wants::priorities`]; lower is served first, on a
+    /// scale of the policy's own. `None`: it has none now.
+    fn dynamic_priority(&self, _task: TaskId) -> Option<u32> {
+        None
     }
 
     /// What the user should know before trusting the run (a task refused by admission control, ...); read
@@ -481,6 +489,9 @@ impl Policy for Box<dyn Policy> {
     }
     fn boot(&mut self, view: &View) -> Wants {
         (**self).boot(view)
+    }
+    fn dynamic_priority(&self, task: TaskId) -> Option<u32> {
+        (**self).dynamic_priority(task)
     }
     fn tick_idle(&mut self, view: &View, cpu: CpuId) -> Resched {
         (**self).tick_idle(view, cpu)

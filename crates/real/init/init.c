@@ -78,6 +78,9 @@ struct cgroup {
 };
 enum { BLOCK_TIMER, BLOCK_DEVICE, BLOCK_TOKEN, BLOCK_FOREVER, DELIVER, FORK, SET, YIELD, EXIT,
        BLOCK_UNTIL, BLOCK_GRID, BLOCK_GRID_RESTART };
+#ifdef EXEC
+enum { EXECUTE = 12 };
+#endif // EXEC
 struct step {
 	u64 after_ns;
 	u64 packed; // code in the top byte, operand below
@@ -377,6 +380,74 @@ static void apply(u32 by, u32 target, const struct change *change)
 static u64 zero_ns; // time 0 of the workload on CLOCK_MONOTONIC, set before any task is created
 
 static void __attribute__((noreturn)) run(u32 id, u64 start_ns);
+#ifdef EXEC
+// A task that executes a new program starts this one anew, and goes on with the step behind. What it needs for that is in the
+// argument: numbers, in this order. The rest lies in a file in memory, which stays open. The time from execve() to the next step
+// is CPU time of the task that its steps do not ask for.
+enum { GO_ON = 1, ID, STEP, TARGET, INSTANT, ZERO, TSC_PER_NS, SHARED_FD, OUT_FD, NR_CARRIED };
+static u64 carried[NR_CARRIED]; // GO_ON: 1 in a task's second program and later ones
+static char *program_path;
+static int shared_fd;
+
+static void share(size_t size)
+{
+	if (!carried[GO_ON]) {
+		shared_fd = syscall(SYS_memfd_create, "shared", 0);
+		if (shared_fd < 0 || ftruncate(shared_fd, size) < 0)
+			die("memory for %u tasks that execute", head->nr_tasks);
+	}
+	if (mmap(shared, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_POPULATE, shared_fd, 0) == MAP_FAILED)
+		die("sharing memory");
+}
+
+static void execute(u32 id, const struct step *next, u64 target, u64 instant_ns)
+{
+	u64 values[NR_CARRIED] = { [GO_ON] = 1, [ID] = id, [STEP] = next - steps, [TARGET] = target, [INSTANT] = instant_ns,
+				   [ZERO] = zero_ns, [TSC_PER_NS] = tsc_per_ns, [SHARED_FD] = shared_fd };
+#ifdef HOST
+	values[OUT_FD] = out_fd;
+#endif
+	char text[NR_CARRIED * 21], *at = text;
+	for (u32 i = 0; i < NR_CARRIED; i++)
+		at += sprintf(at, "%llu ", (unsigned long long)values[i]);
+	char *arguments[] = { "task", program_path, text, NULL }, *environment[] = { NULL };
+	execve("/proc/self/exe", arguments, environment);
+}
+
+static void load_program(const char *path);
+
+// Goes on, if this program was started by a task.
+static void go_on(int nr_arguments, char **arguments)
+{
+	if (nr_arguments != 3 || strcmp(arguments[0], "task") != 0) {
+#ifdef HOST
+		program_path = arguments[1];
+#else
+		program_path = "/program"; // the kernel hands what it does not know of its command line to init
+#endif
+		return;
+	}
+	program_path = arguments[1];
+	char *at = arguments[2];
+	for (u32 i = 0; i < NR_CARRIED; i++)
+		carried[i] = strtoull(at, &at, 10);
+	zero_ns = carried[ZERO];
+	tsc_per_ns = carried[TSC_PER_NS];
+	shared_fd = carried[SHARED_FD];
+#ifdef HOST
+	out_fd = carried[OUT_FD];
+#endif
+	load_program(program_path);
+	if (head->nr_cgroups)
+		cgroup_fds = calloc(head->nr_cgroups, sizeof *cgroup_fds);
+	for (u32 i = 0; i < head->nr_cgroups; i++) {
+		char path[300];
+		snprintf(path, sizeof path, "/cg%s", cgroups[i].path);
+		cgroup_fds[i] = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	}
+	run(carried[ID], 0);
+}
+#endif // EXEC
 
 static pid_t spawn(u32 id, u64 start_ns)
 {
@@ -421,6 +492,15 @@ static void run(u32 id, u64 start_ns)
 	u64 target = 0, instant_ns = task->state == STATE_FORKED ? clock_ns(CLOCK_MONOTONIC) : zero_ns;
 	int booked = 0; // whether the kernel's books are up to date
 	prctl(PR_SET_NAME, task->name);
+#ifdef EXEC
+	if (carried[GO_ON]) {
+		carried[GO_ON] = 0; // its children begin at their beginning
+		step = &steps[carried[STEP]];
+		target = carried[TARGET];
+		instant_ns = carried[INSTANT];
+		goto go_on;
+	}
+#endif // EXEC
 	if (starts_late(task))
 		sleep_until(start_ns + LATE);
 	if (task->state == STATE_FORKED && task->change != NONE) {
@@ -428,6 +508,9 @@ static void run(u32 id, u64 start_ns)
 		own.what &= ~SET_CGROUP; // it was born there
 		apply(id, id, &own);
 	}
+#ifdef EXEC
+go_on:
+#endif // EXEC
 	for (;; step++) {
 		u64 now = booked ? clock_ns(CLOCK_THREAD_CPUTIME_ID) : target;
 		target += step->after_ns;
@@ -484,6 +567,12 @@ static void run(u32 id, u64 start_ns)
 		case YIELD:
 			sched_yield();
 			break;
+#ifdef EXEC
+		case EXECUTE:
+			execute(id, step + 1, target, instant_ns);
+			refused(id, code, id);
+			break;
+#endif // EXEC
 		default:
 			done();
 			_exit(0);
@@ -565,6 +654,9 @@ static void load_program(const char *path)
 	shared = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 	if (shared == MAP_FAILED)
 		die("memory for %u tokens", head->nr_tokens);
+#ifdef EXEC
+	share(size);
+#endif // EXEC
 	passes = (u64 *)((char *)shared + (size_t)passes);
 }
 
@@ -825,6 +917,9 @@ static void finish(u64 start_ns)
 int main(int nr_arguments, char **arguments)
 {
 	(void)nr_arguments;
+#ifdef EXEC
+	go_on(nr_arguments, arguments);
+#endif // EXEC
 	prepare(arguments);
 	calibrate();
 	sleep_ns(SETTLE); // the rest of the boot's work

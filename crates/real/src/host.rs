@@ -49,13 +49,14 @@ pub(crate) fn run(workload: &Workload, options: &Options) -> Result<RealRun, Rea
         .map_err(RealError::io("make a directory in", &temporary))?;
     let at = |name: &str| work.path().join(name);
     crate::cache::write(&at("program"), &program::encode(&program, options, first_pid)?)?;
-    let runner = initramfs::init_binary(initramfs::Runs::Host)?;
+    let executes = program::executes(&program);
+    let runner = initramfs::init_binary(initramfs::Runs::Host, executes)?;
     let argv = [runner, at("program"), at("output")].map(Into::into).to_vec();
     let what = RecordRequest::Command { argv, scope: Scope::Whole, duration: None };
     let record = RecordOptions {
         backend: Backend::Ftrace, // with which the agreement was measured
         buffer_kb: BUFFER_KIB,
-        events: EventChoice { syscalls: true, ..EventChoice::default() },
+        events: EventChoice { execs: executes, ..EventChoice::default() },
         ..RecordOptions::new(at("trace.dat"), what)
     };
     let recorded = schedlab_host::record(&record, &mut |_| {})?;

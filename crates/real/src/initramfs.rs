@@ -17,15 +17,32 @@ pub(crate) enum Runs {
     Host,
 }
 
+/// The program's text. What stands between `#ifdef EXEC` and `#endif // EXEC` is left out where no task executes a new
+/// program: an addition there changes nothing of what was asked of guests before.
+fn source(executes: bool) -> String {
+    let mut is_for_all = true;
+    let is_wanted = |line: &&str| {
+        let (begins, ends) = (line.starts_with("#ifdef EXEC"), line.starts_with("#endif // EXEC"));
+        is_for_all = (is_for_all || ends) && !begins;
+        executes || is_for_all && !ends
+    };
+    SOURCE.split_inclusive('\n').filter(is_wanted).collect()
+}
+
+fn flags(executes: bool) -> Vec<&'static str> {
+    FLAGS.into_iter().chain(executes.then_some("-DEXEC")).collect()
+}
+
 /// Compiles the program, or takes it from the cache.
-pub(crate) fn init_binary(runs: Runs) -> Result<PathBuf, RealError> {
+pub(crate) fn init_binary(runs: Runs, executes: bool) -> Result<PathBuf, RealError> {
     let gcc = kernel::output(Command::new("gcc").arg("--version"))?;
-    let mut flags = FLAGS.to_vec();
+    let mut flags = flags(executes);
     if runs == Runs::Host {
         flags.push("-DHOST");
     }
     let joined = flags.join(" ");
-    let key = cache::key(&[SOURCE.as_bytes(), joined.as_bytes(), gcc.as_bytes()]);
+    let text = self::source(executes);
+    let key = cache::key(&[text.as_bytes(), joined.as_bytes(), gcc.as_bytes()]);
     let target = cache::directory().join(format!("init-{}", &key[..16]));
     if target.is_file() {
         return Ok(target);
@@ -34,15 +51,15 @@ pub(crate) fn init_binary(runs: Runs) -> Result<PathBuf, RealError> {
     cache::make(&directory)?;
     let work = tempfile::tempdir_in(&directory).map_err(RealError::io("make a directory in", &directory))?;
     let (source, binary) = (work.path().join("init.c"), work.path().join("init"));
-    cache::write(&source, SOURCE.as_bytes())?;
+    cache::write(&source, text.as_bytes())?;
     kernel::output(Command::new("gcc").args(&flags).arg("-o").arg(&binary).arg(&source))?;
     std::fs::rename(&binary, &target).map_err(RealError::io("rename into place", &target))?;
     Ok(target)
 }
 
 /// Names the program by its source and how it is compiled; the compiler's version is not in it.
-pub(crate) fn source_sum() -> String {
-    cache::key(&[SOURCE.as_bytes(), FLAGS.join(" ").as_bytes()])
+pub(crate) fn source_sum(executes: bool) -> String {
+    cache::key(&[source(executes).as_bytes(), flags(executes).join(" ").as_bytes()])
 }
 
 /// The archive with `/init` and these files.

@@ -32,6 +32,8 @@ const EVENTS: [&str; 7] = [
 const KVM_BOOT: Duration = Duration::from_secs(30);
 /// Makes every system call a little slower, so it is recorded only where tasks yield.
 const YIELD_EVENT: &str = "syscalls/sys_enter_sched_yield";
+/// When a task asks for a new program, and when it has it: where the kernel moves it lies between.
+const EXEC_EVENTS: [&str; 2] = ["sched/sched_process_exec", "syscalls/sys_enter_execve"];
 
 /// A guest ready to boot.
 pub(crate) struct Guest {
@@ -49,6 +51,8 @@ struct Contents {
     events: Vec<&'static str>,
     settings: String,
     program: Vec<u8>,
+    /// Whether a task executes new programs.
+    executes: bool,
 }
 
 impl Contents {
@@ -58,8 +62,12 @@ impl Contents {
             events.push(YIELD_EVENT);
         }
         let settings = options.settings.iter().map(|(path, value)| format!("{path}={value}\n")).collect();
+        let executes = program::executes(program);
+        if executes {
+            events.extend(EXEC_EVENTS);
+        }
         let program = program::encode(program, options, program::FIRST_PID)?;
-        Ok(Contents { events, settings, program })
+        Ok(Contents { events, settings, program, executes })
     }
 
     fn event_list(&self) -> String {
@@ -89,7 +97,7 @@ impl GuestRequest {
     fn of_contents(contents: &Contents) -> GuestRequest {
         let parts = [contents.event_list().into_bytes(), contents.settings.clone().into_bytes()];
         GuestRequest {
-            guest_program: initramfs::source_sum(),
+            guest_program: initramfs::source_sum(contents.executes),
             workload: cache::key(&[&contents.program, &parts[0], &parts[1]]),
         }
     }
@@ -156,7 +164,8 @@ impl Guest {
             ("events", list.as_bytes()),
             ("settings", contents.settings.as_bytes()),
         ];
-        let initramfs = initramfs::archive(&initramfs::init_binary(initramfs::Runs::Guest)?, &files)?;
+        let initramfs =
+            initramfs::archive(&initramfs::init_binary(initramfs::Runs::Guest, contents.executes)?, &files)?;
         let arguments = arguments(options, kernel.hz, &contents.events, initramfs.len());
         let command_line = joined(&arguments);
         let key = cache::key(&[

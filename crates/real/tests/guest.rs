@@ -1,8 +1,10 @@
 //! A real kernel boots, does its work, and does the same again to the byte.
 
-use schedlab_instruments::summarize;
-use schedlab_log::{MemLog, write_text};
+use schedlab_instruments::{MoveKind, for_each_move, summarize};
+use schedlab_log::{Kind, MemLog, note, write_text};
 use schedlab_real::{Arm, GuestKernel, Options, RealError, workloads};
+use schedlab_units::CpuId;
+use schedlab_workload::{Workload, read_text};
 
 /// The kernel, or `None` (said aloud) where guests cannot be had.
 fn kernel() -> Option<GuestKernel> {
@@ -17,9 +19,12 @@ fn kernel() -> Option<GuestKernel> {
 
 /// Boots afresh; `None` (said aloud) without QEMU.
 fn boot(kernel: &GuestKernel, workload: &str, options: &Options) -> Option<MemLog> {
-    let workload = workloads::named(workload, options.duration).expect("a known name");
+    perform(kernel, &workloads::named(workload, options.duration).expect("a known name"), options)
+}
+
+fn perform(kernel: &GuestKernel, workload: &Workload, options: &Options) -> Option<MemLog> {
     match Arm::Guest(kernel.clone()).perform(
-        &workload,
+        workload,
         &Options { fresh: true, ..options.clone() },
         &mut |_| {},
     ) {
@@ -54,6 +59,32 @@ fn check_twice(workload: &str, options: &Options) {
 fn the_same_bytes_twice() {
     let options = Options { duration: "300ms".parse().expect("a time"), ..Options::default() };
     check_twice("sleepers", &options);
+}
+
+/// A task that executes a program each 5 ms, beside another on its CPU: the kernel moves it to the idle CPU at the first,
+/// and it goes on with its steps there. (Each program's own start takes a guest some 2 ms.)
+#[test]
+fn a_task_that_executes_is_moved_and_goes_on() {
+    let Some(kernel) = kernel() else { return };
+    let options = Options { cpus: 2, duration: "300ms".parse().expect("a time"), ..Options::default() };
+    let text = "schedlab-workload 5\n- INIT 0 0 1 runnable name=hog affinity=0\n- EXIT 1 10s\n\
+        - INIT 0 0 2 runnable name=program affinity=0\n- PRIO 2 5ms affinity=0-1\n- EXEC 2 +5ms\n- EXEC 2 +5ms\n\
+        - EXEC 2 +5ms\n- BLOCK 2 +5ms\n- WAKEUP 2 20ms\n- EXEC 2 5ms\n- EXIT 2 +5ms\n";
+    let workload = read_text("programs.txt", text.as_bytes()).expect("a sound workload");
+    let Some(log) = perform(&kernel, &workload, &options) else { return };
+    let notes: Vec<u32> = log
+        .records
+        .iter()
+        .filter(|r| r.kind() == Some(Kind::Note) && r.arg == note::EXEC)
+        .map(|r| u32::from(r.cpu))
+        .collect();
+    assert_eq!(notes, [0, 1, 1, 1], "four programs, the first of them begun on CPU 0");
+    let mut moves = Vec::new();
+    for_each_move(&log, |one| moves.extend((one.kind == MoveKind::Exec).then_some((one.from, one.to))))
+        .unwrap();
+    assert_eq!(moves, [(CpuId(0), CpuId(1))]);
+    let exits = log.records.iter().filter(|r| r.kind() == Some(Kind::Exit) && r.task().is_workload());
+    assert_eq!(exits.map(|r| r.task().0).collect::<Vec<u32>>(), [1], "it went on to its end");
 }
 
 #[test]

@@ -423,6 +423,8 @@ pub enum Syscall {
         /// Whose; 0 = the caller's.
         pid: Pid,
     },
+    /// `execve(...)`: the kernel may move the caller first.
+    Execve,
 }
 
 /// A [`Syscall`] without arguments.
@@ -442,11 +444,13 @@ pub enum SyscallKind {
     SchedSetAttr,
     /// `sched_setaffinity`.
     SchedSetAffinity,
+    /// `execve`.
+    Execve,
 }
 
 impl SyscallKind {
     /// All, with the names that the trace's events have after `sys_enter_` and `sys_exit_`.
-    pub const NAMES: [(&'static str, SyscallKind); 7] = [
+    pub const NAMES: [(&'static str, SyscallKind); 8] = [
         ("sched_yield", SyscallKind::SchedYield),
         ("nice", SyscallKind::Nice),
         ("setpriority", SyscallKind::SetPriority),
@@ -454,6 +458,7 @@ impl SyscallKind {
         ("sched_setparam", SyscallKind::SchedSetParam),
         ("sched_setattr", SyscallKind::SchedSetAttr),
         ("sched_setaffinity", SyscallKind::SchedSetAffinity),
+        ("execve", SyscallKind::Execve),
     ];
 
     /// The call with its first three arguments.
@@ -466,6 +471,7 @@ impl SyscallKind {
             SyscallKind::SchedSetParam => Syscall::SchedSetParam { pid: Pid(first) },
             SyscallKind::SchedSetAttr => Syscall::SchedSetAttr { pid: Pid(first) },
             SyscallKind::SchedSetAffinity => Syscall::SchedSetAffinity { pid: Pid(first) },
+            SyscallKind::Execve => Syscall::Execve,
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::ui::Ui;
 use crate::wasted::open;
 use clap::Args;
 use schedlab_instruments::{LogProblem, Move, MoveKind, for_each_move, for_each_queue};
-use schedlab_log::{Log, LogHeader, Observer, Run, Slots, replay};
+use schedlab_log::{Kind, Log, LogHeader, Observer, Record, Row, Run, Slots, note, replay};
 use schedlab_report::units::time;
 use schedlab_stdx::csv::field;
 use schedlab_units::{Span, TaskId};
@@ -30,7 +30,7 @@ pub(crate) struct ProbeArgs {
     /// How far apart samples of the queues lie.
     #[arg(long, value_name = "TIME", default_value = "1ms")]
     pub grid: Span,
-    /// Write queues.csv, dispatches.csv, moves.csv and cpu.csv into this folder; it is made.
+    /// Write queues.csv, dispatches.csv, moves.csv, priorities.csv and cpu.csv into this folder; it is made.
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
 }
@@ -39,6 +39,7 @@ pub(crate) struct ProbeArgs {
 type Batches = BTreeMap<(u64, u32, u32, Option<u32>), u32>;
 
 /// What is seen in a log.
+#[derive(Default)]
 struct Seen {
     moves: Vec<Move>,
     batches: Batches,
@@ -47,6 +48,8 @@ struct Seen {
     dispatches: u64,
     /// CPU time of each task.
     cpu_ns: Vec<u64>,
+    /// Each new dynamic priority: when, whose, which.
+    priorities: Vec<(u64, TaskId, u64)>,
 }
 
 pub(super) fn probe(args: &ProbeArgs, ui: &Ui) -> Result<()> {
@@ -68,11 +71,12 @@ pub(super) fn probe(args: &ProbeArgs, ui: &Ui) -> Result<()> {
     })
     .map_err(|problem| Failure::of_log(args.log.display(), problem))?;
     let longest = queues(&*log, args)?;
-    let (dispatches, cpu_ns) = dispatches(&*log, args)?;
+    let mut seen = Seen { moves, batches, longest, ..dispatches(&*log, args)? };
     drop(step);
-    let seen = Seen { moves, batches, longest, dispatches, cpu_ns };
+    seen.priorities.retain(|(_, task, _)| task.is_workload());
     if let Some(folder) = &args.output {
         output::file(&folder.join("moves.csv"), |out| seen.write_moves(log.header(), out))?;
+        output::file(&folder.join("priorities.csv"), |out| seen.write_priorities(log.header(), out))?;
         output::file(&folder.join("cpu.csv"), |out| seen.write_cpu_time(log.header(), out))?;
     }
     print!("{}", seen.text(log.header(), args.grid));
@@ -128,16 +132,16 @@ fn queues(log: &dyn Log, args: &ProbeArgs) -> Result<(u64, u32)> {
     })
 }
 
-/// Writes dispatches.csv where it is wanted; how many there are, and each task's CPU time.
-fn dispatches(log: &dyn Log, args: &ProbeArgs) -> Result<(u64, Vec<u64>)> {
+/// Writes dispatches.csv where it is wanted; how many there are, each task's CPU time, and dynamic priorities.
+fn dispatches(log: &dyn Log, args: &ProbeArgs) -> Result<Seen> {
     table(args, "dispatches.csv", |out| {
         writeln!(out, "time_ns,cpu,task,pid,name,ran_ns")?;
         let (header, slots) = (log.header(), Slots::new(log.header()));
-        let cpu_ns = vec![0; header.tasks.len()];
-        let mut dispatcher = Dispatcher { header, slots: &slots, out, written: Ok(()), nr: 0, cpu_ns };
+        let seen = Seen { cpu_ns: vec![0; header.tasks.len()], ..Seen::default() };
+        let mut dispatcher = Dispatcher { header, slots: &slots, out, written: Ok(()), seen };
         let read = replay(log, &slots, &mut dispatcher);
-        let Dispatcher { written, nr, cpu_ns, .. } = dispatcher;
-        written.map(|()| read.map(|()| (nr, cpu_ns)))
+        let Dispatcher { written, seen, .. } = dispatcher;
+        written.map(|()| read.map(|()| seen))
     })
 }
 
@@ -146,8 +150,7 @@ struct Dispatcher<'a> {
     slots: &'a Slots,
     out: &'a mut dyn Write,
     written: io::Result<()>,
-    nr: u64,
-    cpu_ns: Vec<u64>,
+    seen: Seen,
 }
 
 impl Observer for Dispatcher<'_> {
@@ -157,11 +160,16 @@ impl Observer for Dispatcher<'_> {
             return;
         }
         let ran_ns = run.until_ns - run.since_ns;
-        self.nr += 1;
-        self.cpu_ns[task.index()] += ran_ns;
+        self.seen.dispatches += 1;
+        self.seen.cpu_ns[task.index()] += ran_ns;
         if self.written.is_ok() {
             let who = who(self.header, task);
             self.written = writeln!(self.out, "{},{},{who},{ran_ns}", run.since_ns, run.cpu.0);
+        }
+    }
+    fn record(&mut self, record: &Record, kind: Kind, _row: Option<Row>) {
+        if kind == Kind::Note && record.arg == note::PRIORITY {
+            self.seen.priorities.push((record.time_ns, record.task(), record.value));
         }
     }
 }
@@ -208,6 +216,14 @@ impl Seen {
         Ok(())
     }
 
+    fn write_priorities(&self, header: &LogHeader, out: &mut dyn Write) -> io::Result<()> {
+        writeln!(out, "time_ns,task,pid,name,priority")?;
+        for (time_ns, task, priority) in &self.priorities {
+            writeln!(out, "{time_ns},{},{priority}", who(header, *task))?;
+        }
+        Ok(())
+    }
+
     fn write_cpu_time(&self, header: &LogHeader, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "task,pid,name,cpu_ns")?;
         for (task, cpu_ns) in self.cpu_ns.iter().enumerate() {
@@ -229,6 +245,13 @@ impl Seen {
         let _ = writeln!(text, "dispatches      {}", self.dispatches);
         let cpu = time(self.cpu_ns.iter().sum());
         let _ = writeln!(text, "CPU time        {cpu} of {} tasks", self.cpu_ns.len());
+        let levels = self.priorities.iter().map(|(_, _, priority)| priority);
+        let range = levels.clone().min().zip(levels.max());
+        let said =
+            range.map_or("none: no such policy, or the log does not say".to_string(), |(low, high)| {
+                format!("{} changes, between {low} and {high}; lower is served first", self.priorities.len())
+            });
+        let _ = writeln!(text, "dynamic prio    {said}");
         let mut rows: BTreeMap<(&str, &str), (u32, u32)> = BTreeMap::new();
         for one in &self.moves {
             let row = rows.entry((kind(one.kind), mover(one))).or_default();

@@ -296,7 +296,7 @@ impl Policy for Cbs {
     fn boot(&mut self, view: &View) -> Wants {
         self.keyed = Keyed::new(1, view.nr_cpus());
         self.timers = vec![BTreeSet::new(); view.nr_cpus() as usize];
-        Wants { requests: true, timers: true, idle_ticks: false }
+        Wants { requests: true, timers: true, ..Wants::default() }
     }
 
     fn task_new(&mut self, view: &View, task: TaskId) {

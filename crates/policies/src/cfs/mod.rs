@@ -223,7 +223,7 @@ impl Policy for Cfs {
     fn boot(&mut self, view: &View) -> Wants {
         self.queues.boot(view);
         self.balancer.boot(view);
-        Wants { requests: true, idle_ticks: self.balancer.is_needed(), timers: false }
+        Wants { requests: true, idle_ticks: self.balancer.is_needed(), ..Wants::default() }
     }
 
     fn task_new(&mut self, view: &View, task: TaskId) {

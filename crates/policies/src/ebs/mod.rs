@@ -305,7 +305,7 @@ impl Policy for Ebs {
         self.queues.arrays = PrioArrays::new(view.nr_cpus() as usize, LEVELS);
         self.queues.cpus = vec![Rq::default(); view.nr_cpus() as usize];
         self.balancer.boot(view);
-        Wants { requests: true, idle_ticks: self.balancer.is_needed(), timers: false }
+        Wants { requests: true, idle_ticks: self.balancer.is_needed(), ..Wants::default() }
     }
 
     fn task_new(&mut self, view: &View, task: TaskId) {

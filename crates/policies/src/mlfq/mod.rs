@@ -21,7 +21,7 @@
 
 use crate::kit::prio::PrioArrays;
 use crate::kit::table::Table;
-use schedlab_machine::policy::{Arrival, Policy, Resched, Stop, View};
+use schedlab_machine::policy::{Arrival, Policy, Resched, Stop, View, Wants};
 use schedlab_units::{CpuId, Span, TaskId};
 
 #[cfg(test)]
@@ -83,6 +83,15 @@ impl Mlfq {
 }
 
 impl Policy for Mlfq {
+    fn boot(&mut self, _view: &View) -> Wants {
+        Wants { priorities: true, ..Wants::default() }
+    }
+
+    /// Its level.
+    fn dynamic_priority(&self, task: TaskId) -> Option<u32> {
+        Some(self.tasks[task].level as u32)
+    }
+
     fn task_new(&mut self, view: &View, task: TaskId) {
         self.check_boost(view);
         let boost = self.boosts;

@@ -137,7 +137,13 @@ impl Policy for O1 {
     fn boot(&mut self, view: &View) -> Wants {
         self.queues.boot(view);
         self.balancer.boot(view);
-        Wants { requests: true, idle_ticks: self.balancer.is_needed(), timers: false }
+        let idle_ticks = self.balancer.is_needed();
+        Wants { requests: true, idle_ticks, priorities: true, ..Wants::default() }
+    }
+
+    /// The kernel's `task->prio`: 100 to 139 by nice value and bonus, real time below.
+    fn dynamic_priority(&self, task: TaskId) -> Option<u32> {
+        Some(self.queues.tasks[task].level as u32)
     }
 
     fn task_new(&mut self, view: &View, task: TaskId) {

@@ -122,6 +122,7 @@ impl<F: Policy> Policy for Stack<F> {
             idle_ticks: self.wants[2].idle_ticks,
             requests: true,
             timers: self.wants.iter().any(|wants| wants.timers),
+            ..Wants::default()
         }
     }
 

@@ -37,6 +37,8 @@ mod tests;
 
 /// Levels of the first array: 0 to 99 real time, then interactive by score.
 const URGENT: usize = 100;
+/// Of the urgent tasks.
+const LEVELS: usize = URGENT + 100;
 /// Days of the calendar.
 const DAYS: usize = 64;
 /// History of sleeping and running: when it exceeds this, it fades.
@@ -236,12 +238,21 @@ impl Policy for Ule {
         Timing { tick: Some(Span::from_ns(1_000_000_000 / self.params.hz)) }
     }
 
+    /// Real time 0 to 99, interactive tasks 100 and their score, all others [`LEVELS`]: their turn comes with the days.
+    fn dynamic_priority(&self, task: TaskId) -> Option<u32> {
+        match self.tasks[task].rank {
+            Rank::Urgent(level) => Some(level as u32),
+            Rank::Timeshare(_) => Some(LEVELS as u32),
+            Rank::Nowhere => None,
+        }
+    }
+
     fn boot(&mut self, view: &View) -> Wants {
         let nr_cpus = view.nr_cpus() as usize;
-        self.urgent = PrioArrays::new(nr_cpus, URGENT + 100);
+        self.urgent = PrioArrays::new(nr_cpus, LEVELS);
         self.calendar = PrioArrays::new(nr_cpus, DAYS);
         self.cpus = vec![Rq::default(); nr_cpus];
-        Wants { requests: true, idle_ticks: nr_cpus > 1, timers: false }
+        Wants { requests: true, idle_ticks: nr_cpus > 1, priorities: true, ..Wants::default() }
     }
 
     fn task_new(&mut self, view: &View, task: TaskId) {
