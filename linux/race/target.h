@@ -22,7 +22,7 @@ extern unsigned int race_rq_locks[RACE_CPUS_MAX];
 void race_start(int cpus);
 /* the task of this CPU may run on these CPUs; 0: on all */
 struct task_struct *race_task(int cpu, unsigned long allowed);
-static inline unsigned long race_all(void) { return (1UL << race_nr_cpus) - 1; }
+static inline unsigned long race_all(void) { return race_nr_cpus < 64 ? (1UL << race_nr_cpus) - 1 : ~0UL; }
 #define RACE_CPU_OF(arg) ({ \
 	if ((arg) < 0 || (arg) >= race_nr_cpus) \
 		race_refuse("there is no CPU %ld", (long)(arg)); \

@@ -6,6 +6,7 @@
  * moment of its call (target_cpupri.c has the picture).
  */
 #include "target.h"
+#include "cpudl_heap.h"
 
 static struct cpudl cp;
 struct seen { long now, next; };	/* 0: free; next: -1 if it is not being changed */
@@ -115,41 +116,18 @@ static long find(int self, const long *args, int nr_args)
 	return chosen;
 }
 
-static void heap(void)
-{
-	int i;
-
-	if (cp.size < 0 || cp.size > race_nr_cpus)
-		race_fail("cpudl: the heap has more elements than there are CPUs");
-	for (i = 0; i < cp.size; i++) {
-		int cpu = cp.elements[i].cpu;
-
-		if (cpu < 0 || cpu >= race_nr_cpus)
-			race_fail("cpudl: the heap holds a CPU that is not there");
-		if (cp.elements[cpu].idx != i)
-			race_fail("cpudl: a CPU's index is not its place in the heap");
-		if (i && dl_time_before(cp.elements[(i - 1) / 2].dl, cp.elements[i].dl))
-			race_fail("cpudl: the heap is out of order");
-		if (cpumask_test_cpu(cpu, cp.free_cpus))
-			race_fail("cpudl: a CPU is in the heap and free");
-	}
-	for (i = 0; i < race_nr_cpus; i++)
-		if (!cpumask_test_cpu(i, cp.free_cpus) && cp.elements[i].idx < 0)
-			race_fail("cpudl: a CPU is neither in the heap nor free");
-}
-
 /* At every point at which nobody holds the lock. */
 static void check(void)
 {
 	if (!raw_spin_is_locked(&cp.lock))
-		heap();
+		heap(&cp);
 }
 
 static void rest(void)
 {
 	int cpu;
 
-	heap();
+	heap(&cp);
 	for (cpu = 0; cpu < race_nr_cpus; cpu++) {
 		if (!seen[cpu].now != (cp.elements[cpu].idx < 0))
 			race_fail("cpudl: a CPU with DEADLINE tasks is not in the heap, or one without is");

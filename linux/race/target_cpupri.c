@@ -13,6 +13,7 @@
  * the priority".)
  */
 #include "target.h"
+#include "cpupri_levels.h"
 
 static struct cpupri cp;
 struct seen { int now, next; };		/* next: -1 if it is not being changed */
@@ -26,20 +27,6 @@ static struct search {
 } searches[RACE_CPUS_MAX] RACE_PRIVATE;
 static int lowest[RACE_CPUS_MAX] RACE_PRIVATE;	/* since the scenario began */
 static unsigned int lowered RACE_PRIVATE;	/* CPUs whose priority has been lowered since */
-
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 11, 0)
-#define NORMAL (MAX_RT_PRIO - 1)
-#define LEVELS_BELOW_1 0
-#else
-#define NORMAL MAX_RT_PRIO
-#define LEVELS_BELOW_1 1
-#endif
-
-/* user's priority -> task_struct.prio, as the real-time class does */
-static int prio_of(int priority)
-{
-	return priority ? MAX_RT_PRIO - 1 - priority : NORMAL;
-}
 
 static void look(struct search *s, int cpu)
 {

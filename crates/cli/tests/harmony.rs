@@ -98,7 +98,7 @@ fn probes_write_dynamic_priorities_where_a_policy_has_them() {
         let said = String::from_utf8(output.stdout).unwrap();
         (said, std::fs::read_to_string(folder.path().join("probes/priorities.csv")).unwrap())
     };
-    let (said, table) = priorities("mlfq:quantum=10ms,levels=3,boost=1s");
+    let (said, table) = priorities("mlfq:quantum=10ms:levels=3:boost=1s");
     assert!(said.contains("3 changes, between 0 and 2"), "{said}");
     assert_eq!(
         table,

@@ -152,6 +152,7 @@ HIDDEN void race_note(const char *format, ...)
 	va_end(args);
 	E.note(text);
 }
+HIDDEN long race_first(int cpu) { (void)cpu; return -1; }
 HIDDEN int race_cpu(void) { return E.cpu(); }
 HIDDEN int race_is_weak(void) { return (int)E.is_weak; }
 HIDDEN void race_lock(u32 *lock) { E.lock(lock, CODE); }

@@ -21,7 +21,11 @@
 extern "C" {
 #endif
 
+#ifdef RACE_THREADS	/* CPUs are threads of a real machine: --stress, --cost */
+#define RACE_CPUS_MAX 64
+#else
 #define RACE_CPUS_MAX 8
+#endif
 #define RACE_ARGS_MAX 8
 #define RACE_VERSION 1
 
@@ -56,6 +60,7 @@ struct race_target {
 	const char *scenario;			/* who calls what, if the command line names no scenario (docs/race.md) */
 	void *cpu_base;				/* what register r15 holds on CPU 0, with a stride from CPU to CPU; NULL: nothing particular */
 	unsigned long cpu_stride;
+	int least_first;			/* which key of a queue is first: 0: the greatest (priorities), 1: the least (deadlines) */
 };
 
 #define RACE_TARGET(...) \
@@ -75,10 +80,18 @@ int race_is_weak(void);
 /* A note for the reader of a schedule, shown in the CPU's column. */
 void race_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/*
+ * Of --stress, when nobody else is at work: the key of the first task of a CPU, -1: there is none. What a structure says of a CPU can be
+ * compared with it.
+ */
+long race_first(int cpu);
+
 /* A spin lock: 0 is free. A CPU that waits is not run; CPUs that wait for each other are a deadlock. */
+#ifndef RACE_THREADS
 void race_lock(unsigned int *lock);
 int race_trylock(unsigned int *lock);
 void race_unlock(unsigned int *lock);
+#endif
 /* In a loop that waits for another CPU: others go on first. CPUs that all wait so for ever are a livelock. */
 void race_relax(void);
 
@@ -102,7 +115,9 @@ void race_free(void *memory);
 #define RACE_WMB 2
 #define RACE_ACQUIRE 3	/* after a load: what follows comes later */
 #define RACE_RELEASE 4	/* before a store: what went before comes earlier */
+#ifndef RACE_THREADS
 void race_barrier(unsigned int kind);
+#endif
 
 /* Atomic operations. The order: of the old value's read and the new one's write. With `result` 0 nobody looks at the old value. */
 #define RACE_ADD 0
@@ -116,8 +131,12 @@ void race_barrier(unsigned int kind);
 #define RACE_ACQ 1
 #define RACE_REL 2
 #define RACE_FULL 3
+#ifndef RACE_THREADS
 unsigned long race_atomic(volatile void *at, unsigned int size, unsigned int op, unsigned long value, unsigned long expected,
 			  unsigned int order, int result);
+#else
+#include <schedlab_threads.h>
+#endif
 
 /* Data that no operation changes in a way that others see: accesses to it are no points, and it is not put back after a schedule. */
 #define RACE_PRIVATE __attribute__((section("race_private")))

@@ -64,6 +64,7 @@ pub(crate) struct Target {
     pub(crate) scenario: *const c_char,
     pub(crate) cpu_base: *mut c_void,
     pub(crate) cpu_stride: usize,
+    pub(crate) least_first: c_int,
 }
 
 /// `struct engine`: what the hooks call.

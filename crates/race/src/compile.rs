@@ -72,6 +72,11 @@ pub struct Compiled {
 }
 
 impl Compiled {
+    /// Whether ThreadSanitizer is in it.
+    pub(crate) fn is_sanitized(&self) -> bool {
+        self.object.to_string_lossy().ends_with(SANITIZED)
+    }
+
     /// Whether it is a kernel with its whole scheduler, not a part of one.
     pub fn is_whole(&self) -> bool {
         self.name.starts_with(crate::whole::PREFIX)
@@ -160,6 +165,112 @@ fn link(objects: &[PathBuf], to: &Path, what: &str) -> Result<(), RaceError> {
     run(&mut gcc, what)
 }
 
+/// A kernel's file under test, with what it is compiled with.
+pub(crate) struct KernelSource<'a> {
+    kernel: &'a BuiltKernel,
+    /// In the kernel's tree.
+    file: &'static str,
+    /// As it is there.
+    source: Vec<u8>,
+    edited: Option<String>,
+    /// `linux/race`.
+    ours: PathBuf,
+    flags: Vec<String>,
+    /// All that goes into each object.
+    inputs: Vec<Vec<u8>>,
+}
+
+impl<'a> KernelSource<'a> {
+    /// `cpupri` or `cpudl`, with a seeded bug or as it is.
+    pub(crate) fn read(
+        name: &str,
+        kernel: &'a BuiltKernel,
+        seeded: Option<&Seeded>,
+    ) -> Result<KernelSource<'a>, RaceError> {
+        let Some((_, file)) = KERNEL_TARGETS.iter().find(|(n, _)| *n == name) else {
+            let known = KERNEL_TARGETS.map(|(n, _)| n).join(", ");
+            return Err(RaceError::Target { asked: name.to_owned(), known });
+        };
+        let ours = build::port()?.join("race");
+        let source = read(kernel.dir.join("src").join(file))?;
+        let edited = match seeded {
+            Some(seeded) => Some(edit(&String::from_utf8_lossy(&source), seeded, file)?),
+            None => None,
+        };
+        let flags = build::sched_flags(kernel)?;
+        let mut inputs =
+            vec![kernel.key.clone().into_bytes(), flags.join(" ").into_bytes(), compiler().into_bytes()];
+        inputs.push(edited.clone().map_or_else(|| source.clone(), String::into_bytes));
+        inputs.push(HEADER.into());
+        let mut files = vec![ours.join("support.c"), ours.join(format!("unit_{name}.c"))];
+        let mut folders = vec![ours.clone(), ours.join("include/asm")];
+        if kernel.origin == Origin::Tree {
+            folders.push(kernel.dir.join("src/kernel/sched"));
+        }
+        for folder in folders {
+            let listed = fs::read_dir(&folder).map_err(io("read", &folder))?;
+            let headers = listed.flatten().map(|entry| entry.path());
+            files.extend(headers.filter(|path| path.extension().is_some_and(|e| e == "h")));
+        }
+        files.sort();
+        for file in files {
+            inputs.push(read(file)?);
+        }
+        Ok(KernelSource { kernel, file, source, edited, ours, flags, inputs })
+    }
+
+    /// The target's name and place, for an object made of these files of `linux/race` and texts of ours.
+    fn target(
+        &self,
+        (name, ending): (&str, &str),
+        seeded: Option<&Seeded>,
+        (files, texts): (&[String], &[&str]),
+    ) -> Result<Compiled, RaceError> {
+        let mut inputs = self.inputs.clone();
+        for file in files {
+            inputs.push(read(self.ours.join(file))?);
+        }
+        inputs.extend(texts.iter().map(|text| text.as_bytes().to_vec()));
+        let key = sum(&inputs.iter().map(Vec::as_slice).collect::<Vec<_>>());
+        let dir = self.kernel.dir.join("race");
+        fs::create_dir_all(&dir).map_err(io("create", &dir))?;
+        Ok(Compiled {
+            name: name.to_owned(),
+            object: dir.join(format!("{name}-{}{ending}", &key[..12])),
+            key: key[..16].to_owned(),
+            kernel: (self.kernel.series.clone(), self.kernel.version.clone()),
+            source: (self.file.to_owned(), sum_of_file(&self.source)),
+            seeded: seeded.map(|s| s.name.clone()).unwrap_or_default(),
+            defines: Vec::new(),
+            keep: None,
+        })
+    }
+
+    /// Compiles files of `linux/race` into `work`, each with these words more than the kernel's.
+    fn objects(&self, work: &Path, files: &[(&str, &[&str])]) -> Result<Vec<PathBuf>, RaceError> {
+        if let Some(text) = &self.edited {
+            write(&work.join(Path::new(self.file).file_name().unwrap_or_default()), text)?;
+        }
+        let one = |(source, more): &(&str, &[&str])| {
+            let object = work.join(format!("{source}.o"));
+            let mut gcc = Command::new("gcc");
+            gcc.current_dir(self.kernel.dir.join("build"));
+            for include in [work, &self.ours.join("include"), &self.ours] {
+                gcc.arg("-I").arg(include);
+            }
+            gcc.args(&self.flags).args(["-ffunction-sections", "-fdata-sections"]).args(*more);
+            gcc.args(["-c", "-o"]).arg(&object).arg(self.ours.join(source));
+            run(&mut gcc, &format!("linux/race/{source} with Linux {}", self.kernel.version))?;
+            Ok(object)
+        };
+        files.iter().map(one).collect()
+    }
+}
+
+fn read(path: PathBuf) -> Result<Vec<u8>, RaceError> {
+    fs::read(&path).map_err(io("read", &path))
+}
+
 /// A kernel's target: `cpupri` or `cpudl`, with a seeded bug or as it is.
 ///
 /// # Errors
@@ -169,81 +280,111 @@ pub fn kernel_target(
     kernel: &BuiltKernel,
     seeded: Option<&Seeded>,
 ) -> Result<Compiled, RaceError> {
-    let Some((_, file)) = KERNEL_TARGETS.iter().find(|(n, _)| *n == name) else {
-        let known = KERNEL_TARGETS.map(|(n, _)| n).join(", ");
-        return Err(RaceError::Target { asked: name.to_owned(), known });
-    };
-    let ours = build::port()?.join("race");
-    let read = |path: PathBuf| fs::read(&path).map_err(io("read", &path));
-    let source = read(kernel.dir.join("src").join(file))?;
-    let edited = match seeded {
-        Some(seeded) => Some(edit(&String::from_utf8_lossy(&source), seeded, file)?),
-        None => None,
-    };
-    let flags = build::sched_flags(kernel)?;
-    let mut inputs =
-        vec![kernel.key.clone().into_bytes(), flags.join(" ").into_bytes(), compiler().into_bytes()];
-    inputs.push(edited.clone().map_or_else(|| source.clone(), String::into_bytes));
-    inputs.extend([HEADER.into(), HOOKS.into()]);
-    let mut files: Vec<PathBuf> = ["target.h", "support.c"].map(|f| ours.join(f)).into_iter().collect();
-    files.extend([ours.join(format!("unit_{name}.c")), ours.join(format!("target_{name}.c"))]);
-    let asm = ours.join("include/asm");
-    let listed = fs::read_dir(&asm).map_err(io("read", &asm))?;
-    files.extend(listed.flatten().map(|entry| entry.path()));
-    if kernel.origin == Origin::Tree {
-        let sched = kernel.dir.join("src/kernel/sched");
-        let listed = fs::read_dir(&sched).map_err(io("read", &sched))?;
-        files.extend(listed.flatten().map(|e| e.path()).filter(|p| p.extension().is_some_and(|e| e == "h")));
-    }
-    files.sort();
-    for file in files {
-        inputs.push(read(file)?);
-    }
-    let key = sum(&inputs.iter().map(Vec::as_slice).collect::<Vec<_>>());
-    let dir = kernel.dir.join("race");
-    fs::create_dir_all(&dir).map_err(io("create", &dir))?;
-    let compiled = Compiled {
-        name: name.to_owned(),
-        object: dir.join(format!("{name}-{}.so", &key[..12])),
-        key: key[..16].to_owned(),
-        kernel: (kernel.series.clone(), kernel.version.clone()),
-        source: ((*file).to_owned(), sum_of_file(&source)),
-        seeded: seeded.map(|s| s.name.clone()).unwrap_or_default(),
-        defines: Vec::new(),
-        keep: None,
-    };
+    let source = KernelSource::read(name, kernel, seeded)?;
+    let (unit, target) = (format!("unit_{name}.c"), format!("target_{name}.c"));
+    let compiled = source.target((name, ".so"), seeded, (std::slice::from_ref(&target), &[HOOKS]))?;
     if compiled.object.is_file() {
         return Ok(compiled);
     }
-    let work = temporary(&dir)?;
-    if let Some(text) = &edited {
-        let name = Path::new(file).file_name().unwrap_or_default();
-        write(&work.path().join(name), text)?;
-    }
+    let work = temporary(&kernel.dir.join("race"))?;
     let mut objects = vec![hooks(work.path())?];
-    for (source, has_points) in [
-        (format!("unit_{name}.c"), true),
-        (format!("target_{name}.c"), false),
-        ("support.c".to_owned(), false),
-    ] {
-        let object = work.path().join(format!("{source}.o"));
-        let mut gcc = Command::new("gcc");
-        gcc.current_dir(kernel.dir.join("build"));
-        for include in [work.path(), &ours.join("include"), &ours] {
-            gcc.arg("-I").arg(include);
-        }
-        gcc.args(&flags).args(["-ffunction-sections", "-fdata-sections"]);
-        if has_points {
-            gcc.args(POINTS);
-        }
-        gcc.args(["-c", "-o"]).arg(&object).arg(ours.join(&source));
-        run(&mut gcc, &format!("linux/race/{source} with Linux {}", kernel.version))?;
-        objects.push(object);
-    }
+    objects.extend(source.objects(work.path(), &[(&unit, &POINTS), (&target, &[]), ("support.c", &[])])?);
     let aside = work.path().join("target.so");
     link(&objects, &aside, name)?;
     fs::rename(&aside, &compiled.object).map_err(io("write", &compiled.object))?;
     Ok(compiled)
+}
+
+/// What the compiler is given besides, where CPUs are threads.
+const THREADS: [&str; 2] = ["-DRACE_THREADS", "-ffixed-r15"];
+const SANITIZER: &str = "-fsanitize=thread";
+/// How the name of such a program ends.
+const SANITIZED: &str = ".tsan";
+/// `schedlab_threads.h`, which `schedlab_race.h` includes then.
+const THREADS_HEADER: &str = include_str!("../include/schedlab_threads.h");
+const STRESS: &str = include_str!("../c/stress.c");
+
+/// A target as a program whose CPUs are threads: a kernel's, with the hooks of `linux/race/stress_NAME.c`.
+///
+/// # Errors
+/// As [`kernel_target`].
+pub fn kernel_program(
+    name: &str,
+    kernel: &BuiltKernel,
+    seeded: Option<&Seeded>,
+    sanitized: bool,
+) -> Result<Compiled, RaceError> {
+    let source = KernelSource::read(name, kernel, seeded)?;
+    let (unit, hooks) = (format!("unit_{name}.c"), format!("stress_{name}.c"));
+    let ending = if sanitized { SANITIZED } else { ".stress" };
+    let texts = [STRESS, THREADS_HEADER, ending];
+    let compiled = source.target((name, ending), seeded, (std::slice::from_ref(&hooks), &texts))?;
+    if compiled.object.is_file() {
+        return Ok(compiled);
+    }
+    let work = temporary(&kernel.dir.join("race"))?;
+    let mut objects = vec![runtime(work.path(), sanitized)?];
+    let words = threads_words(sanitized);
+    objects.extend(source.objects(work.path(), &[(&unit, &words), (&hooks, &words), ("support.c", &words)])?);
+    let aside = work.path().join("program");
+    link_program(&objects, &aside, name, sanitized)?;
+    fs::rename(&aside, &compiled.object).map_err(io("write", &compiled.object))?;
+    Ok(compiled)
+}
+
+/// The same of a C file of one's own, with macros.
+///
+/// # Errors
+/// As [`own_target`].
+pub fn own_program(path: &Path, defines: &[String], sanitized: bool) -> Result<Compiled, RaceError> {
+    let source = read_bytes(path, SOURCE_BYTES_MAX).map_err(io("read", path))?;
+    let dir = temporary(&std::env::temp_dir())?;
+    let mut objects = vec![runtime(dir.path(), sanitized)?];
+    let object = dir.path().join("own.o");
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-O2", "-g", "-std=gnu11", "-Wall"]).args(threads_words(sanitized));
+    gcc.args(defines.iter().map(|define| format!("-D{define}")));
+    gcc.arg("-I").arg(dir.path()).args(["-c", "-o"]).arg(&object).arg(path);
+    run(&mut gcc, &path.display().to_string())?;
+    objects.push(object);
+    let to = dir.path().join(if sanitized { "own.tsan" } else { "own" });
+    link_program(&objects, &to, &path.display().to_string(), sanitized)?;
+    let text = defines.join("\n");
+    let key = sum(&[&source, text.as_bytes(), STRESS.as_bytes(), THREADS_HEADER.as_bytes()]);
+    Ok(Compiled {
+        name: path.display().to_string(),
+        object: to,
+        key: key[..16].to_owned(),
+        kernel: Default::default(),
+        source: (path.display().to_string(), sum_of_file(&source)),
+        seeded: String::new(),
+        defines: defines.to_vec(),
+        keep: Some(std::sync::Arc::new(dir)),
+    })
+}
+
+fn threads_words(sanitized: bool) -> Vec<&'static str> {
+    THREADS.into_iter().chain(sanitized.then_some(SANITIZER)).collect()
+}
+
+/// The threads' runtime, and the headers, in a folder.
+fn runtime(dir: &Path, sanitized: bool) -> Result<PathBuf, RaceError> {
+    write(&dir.join("schedlab_race.h"), HEADER)?;
+    write(&dir.join("schedlab_threads.h"), THREADS_HEADER)?;
+    let (source, object) = (dir.join("stress.c"), dir.join("stress.o"));
+    write(&source, STRESS)?;
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-O2", "-g", "-Wall"]).args(threads_words(sanitized)).arg("-I").arg(dir);
+    gcc.args(["-c", "-o"]).arg(&object).arg(&source);
+    run(&mut gcc, "stress.c")?;
+    Ok(object)
+}
+
+fn link_program(objects: &[PathBuf], to: &Path, what: &str, sanitized: bool) -> Result<(), RaceError> {
+    let mut gcc = Command::new("gcc");
+    gcc.arg("-o").arg(to).args(sanitized.then_some(SANITIZER)).args(objects);
+    gcc.args(["-pthread", "-Wl,--gc-sections"]);
+    run(&mut gcc, what)
 }
 
 /// As `sha256sum` prints it.
@@ -303,7 +444,7 @@ pub fn seeds() -> Result<Vec<Seeded>, RaceError> {
 }
 
 /// A folder that goes with this process; those of killed ones go now.
-fn temporary(parent: &Path) -> Result<tempfile::TempDir, RaceError> {
+pub(crate) fn temporary(parent: &Path) -> Result<tempfile::TempDir, RaceError> {
     let prefix = schedlab_process::prefix_in(parent, "schedlab-race-");
     tempfile::Builder::new().prefix(&prefix).tempdir_in(parent).map_err(io("create", parent))
 }

@@ -30,6 +30,7 @@ pub mod story;
 mod strategy;
 pub mod study;
 mod switch;
+pub mod threads;
 pub mod whole;
 mod worker;
 

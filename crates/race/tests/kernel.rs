@@ -4,7 +4,9 @@ use schedlab_linux::BuiltKernel;
 use schedlab_linux::build::{self, BuildOptions};
 use schedlab_race::compile::{self, kernel_target, seeds};
 use schedlab_race::explore::Plan;
+use schedlab_race::threads::{self, Load};
 use schedlab_race::{MemoryModel, Strategy, study};
+use schedlab_units::Span;
 use sha2::{Digest, Sha256};
 
 fn kernel() -> BuiltKernel {
@@ -38,6 +40,40 @@ fn found(plan: &Plan) -> Vec<String> {
     texts.sort();
     texts.dedup();
     texts
+}
+
+/// Threads use the unmodified files at the same time, and the structures say what the queues say; a count that is never
+/// taken back, atomic operations that are none, and a CPU that stays free are found.
+#[test]
+fn threads_find_what_stays_wrong() {
+    let load = Load {
+        threads: 8,
+        cpus: std::thread::available_parallelism().map_or(1, |n| n.get() as u32),
+        cycles: 50_000,
+        period: Span::from_ms(10),
+        is_paced: false,
+        arrive: 0.2,
+        end: 0.1,
+        seed: 1,
+        limit_s: 60,
+    };
+    let all = seeds().unwrap();
+    for (target, seeded, text) in [
+        ("cpupri", "", ""),
+        ("cpudl", "", ""),
+        ("cpupri", "count-stays", "count of a level"),
+        ("cpudl", "stays-free", "in the heap and free"),
+    ] {
+        let seeded = all.iter().find(|s| s.name == seeded);
+        let program = compile::kernel_program(target, &kernel(), seeded, false).unwrap();
+        let stressed = threads::stress(&program, &load).unwrap();
+        match text {
+            "" => assert_eq!(stressed.finding, None, "{target}"),
+            text => {
+                assert!(stressed.finding.as_ref().is_some_and(|found| found.contains(text)), "{stressed:?}")
+            }
+        }
+    }
 }
 
 #[test]

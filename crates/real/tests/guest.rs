@@ -61,8 +61,8 @@ fn the_same_bytes_twice() {
     check_twice("sleepers", &options);
 }
 
-/// A task that executes a program each 5 ms, beside another on its CPU: the kernel moves it to the idle CPU at the first,
-/// and it goes on with its steps there. (Each program's own start takes a guest some 2 ms.)
+/// A task that executes a program each 5 ms, beside another on its CPU: the kernel moves it to the idle CPU at the
+/// first, and it goes on with its steps there. (Each program's own start takes a guest some 2 ms.)
 #[test]
 fn a_task_that_executes_is_moved_and_goes_on() {
     let Some(kernel) = kernel() else { return };

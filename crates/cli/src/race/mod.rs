@@ -4,6 +4,7 @@ mod audit;
 mod replay;
 mod result;
 mod scoreboard;
+mod threads;
 
 use crate::failure::{Failure, Result};
 use crate::output;
@@ -101,6 +102,8 @@ pub(crate) struct RaceArgs {
     #[arg(long, value_name = "N", default_value_t = 5, requires = "scoreboard")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: u64,
+    #[command(flatten)]
+    threads: threads::ThreadArgs,
     /// Print schedlab_race.h, for an editor or a compiler.
     #[arg(long)]
     header: bool,
@@ -140,6 +143,9 @@ pub(crate) fn race(args: &RaceArgs, ui: &Ui) -> Result<()> {
         return scoreboard::scoreboard(args, ui);
     }
     let target = args.target.as_deref().unwrap_or_default();
+    if args.threads.is_asked() {
+        return threads::threads(target, args, ui);
+    }
     let seeded = match (&args.seeded, args.audit) {
         (None, true) => audit::mended(target, ui)?,
         (named, _) => named.clone(),

@@ -4,6 +4,7 @@ use super::{RaceArgs, fault};
 use crate::failure::{Failure, Result};
 use crate::output;
 use crate::ui::Ui;
+use schedlab_race::compile::Compiled;
 use schedlab_race::explore::{Explored, Finding, Plan};
 use schedlab_race::study::{self, Explained};
 use schedlab_race::{MemoryModel, Scenario, compile};
@@ -140,6 +141,19 @@ fn counted(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
+/// What is looked at: the target, its kernel and file, the bug in it.
+pub(super) fn subject(compiled: &Compiled) -> String {
+    let mut text = compiled.name.clone();
+    if !compiled.kernel.1.is_empty() {
+        let (file, sum) = &compiled.source;
+        text.push_str(&format!(" of Linux {}, {file}, sha256 {}", compiled.kernel.1, &sum[..16]));
+    }
+    if !compiled.seeded.is_empty() {
+        text.push_str(&format!(", with the bug '{}'", compiled.seeded));
+    }
+    text
+}
+
 fn text(
     plan: &Plan,
     all: &[Explored],
@@ -148,23 +162,9 @@ fn text(
     took: Duration,
 ) -> String {
     let compiled = &plan.compiled;
-    let of = match compiled.kernel.1.is_empty() {
-        true => String::new(),
-        false => format!(
-            " of Linux {}, {}, sha256 {}",
-            compiled.kernel.1,
-            compiled.source.0,
-            &compiled.source.1[..16]
-        ),
-    };
-    let with = if compiled.seeded.is_empty() {
-        String::new()
-    } else {
-        format!(", with the bug '{}'", compiled.seeded)
-    };
     let mut text = format!(
-        "{}{of}{with}\nmodel {}, strategy {}, seed {}\n\n{:<22} {:>10} {:>14}  {}\n",
-        compiled.name,
+        "{}\nmodel {}, strategy {}, seed {}\n\n{:<22} {:>10} {:>14}  {}\n",
+        subject(compiled),
         plan.model.name(),
         plan.strategy.name(),
         plan.seed,
