@@ -6,15 +6,23 @@
 
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 11, 0)
 #define NORMAL (MAX_RT_PRIO - 1)
-#define LEVELS_BELOW_1 0
 #else
 #define NORMAL MAX_RT_PRIO
-#define LEVELS_BELOW_1 1
 #endif
 
 /* user's priority -> task_struct.prio, as the real-time class does */
 static int prio_of(int priority)
 {
 	return priority ? MAX_RT_PRIO - 1 - priority : NORMAL;
+}
+
+/* user's priority -> index of cpupri.pri_to_cpu. 5.10's cpupri.h: 1 is CPUPRI_NORMAL, "values 2-101 are RT priorities 0-99". */
+static inline int level_of(int priority)
+{
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 11, 0)
+	return priority;
+#else
+	return priority ? priority + 2 : CPUPRI_NORMAL;
+#endif
 }
 #endif

@@ -47,7 +47,7 @@ static void rest(void)
 	for (cpu = 0; cpu < race_nr_cpus; cpu++) {
 		long first = race_first(cpu);
 
-		level = (first < 0 ? 0 : first) + LEVELS_BELOW_1;
+		level = level_of(first < 0 ? 0 : first);
 		if (cp.cpu_to_pri[cpu] != level || !cpumask_test_cpu(cpu, cp.pri_to_cpu[level].mask))
 			race_fail("cpupri: a CPU is not at the level of its first task");
 	}

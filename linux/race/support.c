@@ -45,6 +45,7 @@ struct task_struct *race_task(int cpu, unsigned long allowed)
 {
 	struct task_struct *p = &race_tasks[cpu];
 
+	p->cpus_ptr = &p->cpus_mask;
 	cpumask_bits(&p->cpus_mask)[0] = allowed ? allowed : race_all();
 	cpumask_clear(&race_masks[cpu]);
 	return p;
@@ -74,6 +75,15 @@ void panic(const char *fmt, ...) { race_warn("kernel panic: %s", fmt); }
 
 /* Kernel: as the machine is. Ours: all CPUs are equal. Could falsify: nothing that is asked for here. */
 struct warp_cpu_topology warp_topology[NR_CPUS] RACE_PRIVATE = { [0 ... NR_CPUS - 1] = { .capacity = SCHED_CAPACITY_SCALE } };
+
+/*
+ * Kernel: each CPU has a run queue. Ours: one stands for all, and of it only the capacity is read (6.1, cpudl_find()). It is gone where nobody
+ * asks for it. Could falsify: nothing, for capacities are equal, and decide in asymmetric machines alone.
+ */
+unsigned long __per_cpu_offset[NR_CPUS] RACE_PRIVATE = { };
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 7, 0)
+DEFINE_PER_CPU_SHARED_ALIGNED(struct rq, runqueues) = { .cpu_capacity_orig = SCHED_CAPACITY_SCALE };
+#endif
 
 unsigned long __sw_hweight64(u64 w) { return __builtin_popcountl(w); }
 unsigned int __sw_hweight32(unsigned int w) { return __builtin_popcount(w); }

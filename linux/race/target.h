@@ -5,7 +5,7 @@
 #include <linux/version.h>
 #include <linux/cpumask.h>
 #include <linux/sched/rt.h>
-#include <linux/sched/deadline.h>
+#include <linux/sched/cputime.h>
 #include <linux/slab.h>
 #include <linux/mmu_context.h>
 #include "sched.h"

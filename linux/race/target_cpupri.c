@@ -122,8 +122,7 @@ static long find(int self, const long *args, int nr_args)
 
 static int in_level(int cpu, int priority)
 {
-	/* cpupri.h: normal tasks are level 0 (Linux < 5.11: 1), priority 1 the next */
-	struct cpupri_vec *vec = &cp.pri_to_cpu[priority + LEVELS_BELOW_1];
+	struct cpupri_vec *vec = &cp.pri_to_cpu[level_of(priority)];
 
 	return cpumask_test_cpu(cpu, vec->mask) && atomic_read(&vec->count) > 0;
 }

@@ -45,6 +45,10 @@ const POINTS: [&str; 13] = [
 pub const HEADER: &str = include_str!("../include/schedlab_race.h");
 const HOOKS: &str = include_str!("../c/hooks.c");
 
+/// What stands for the rest of the kernel, and its own functions on masks.
+const SUPPORT: &str = "support.c";
+const BITS: &str = "unit_bits.c";
+
 /// A target of a kernel: its name and its file in the kernel's tree.
 pub const KERNEL_TARGETS: [(&str, &str); 2] =
     [("cpupri", "kernel/sched/cpupri.c"), ("cpudl", "kernel/sched/cpudeadline.c")];
@@ -202,7 +206,7 @@ impl<'a> KernelSource<'a> {
             vec![kernel.key.clone().into_bytes(), flags.join(" ").into_bytes(), compiler().into_bytes()];
         inputs.push(edited.clone().map_or_else(|| source.clone(), String::into_bytes));
         inputs.push(HEADER.into());
-        let mut files = vec![ours.join("support.c"), ours.join(format!("unit_{name}.c"))];
+        let mut files = vec![ours.join(SUPPORT), ours.join(BITS), ours.join(format!("unit_{name}.c"))];
         let mut folders = vec![ours.clone(), ours.join("include/asm")];
         if kernel.origin == Origin::Tree {
             folders.push(kernel.dir.join("src/kernel/sched"));
@@ -258,6 +262,7 @@ impl<'a> KernelSource<'a> {
             for include in [work, &self.ours.join("include"), &self.ours] {
                 gcc.arg("-I").arg(include);
             }
+            gcc.arg("-iquote").arg(self.kernel.dir.join("src/lib"));
             gcc.args(&self.flags).args(["-ffunction-sections", "-fdata-sections"]).args(*more);
             gcc.args(["-c", "-o"]).arg(&object).arg(self.ours.join(source));
             run(&mut gcc, &format!("linux/race/{source} with Linux {}", self.kernel.version))?;
@@ -288,7 +293,8 @@ pub fn kernel_target(
     }
     let work = temporary(&kernel.dir.join("race"))?;
     let mut objects = vec![hooks(work.path())?];
-    objects.extend(source.objects(work.path(), &[(&unit, &POINTS), (&target, &[]), ("support.c", &[])])?);
+    let files: [(&str, &[&str]); 4] = [(&unit, &POINTS), (BITS, &POINTS), (&target, &[]), (SUPPORT, &[])];
+    objects.extend(source.objects(work.path(), &files)?);
     let aside = work.path().join("target.so");
     link(&objects, &aside, name)?;
     fs::rename(&aside, &compiled.object).map_err(io("write", &compiled.object))?;
@@ -325,7 +331,8 @@ pub fn kernel_program(
     let work = temporary(&kernel.dir.join("race"))?;
     let mut objects = vec![runtime(work.path(), sanitized)?];
     let words = threads_words(sanitized);
-    objects.extend(source.objects(work.path(), &[(&unit, &words), (&hooks, &words), ("support.c", &words)])?);
+    let files = [unit.as_str(), BITS, &hooks, SUPPORT].map(|file| (file, words.as_slice()));
+    objects.extend(source.objects(work.path(), &files)?);
     let aside = work.path().join("program");
     link_program(&objects, &aside, name, sanitized)?;
     fs::rename(&aside, &compiled.object).map_err(io("write", &compiled.object))?;
