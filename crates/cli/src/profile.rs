@@ -52,14 +52,21 @@ pub(crate) fn profile(args: &ProfileArgs, ui: &Ui) -> Result<()> {
     }
     let args_given: Vec<OsString> = std::env::args_os().skip(1).filter(|a| a != "--quiet").collect();
     let step = ui.step("the same run under callgrind");
-    let mut functions = callgrind(&args_given)?;
-    step.now("its boot alone under callgrind");
-    let boot = callgrind(&only_boot(args_given))?;
+    let functions = without_boot(args_given, &|what| step.now(what.to_owned()))?;
     drop(step);
+    print!("\n{}", table(&functions, args.profile_rows));
+    Ok(())
+}
+
+/// Functions of the kernel object in a run of this program, less those of its boot: both are counted exactly, and a
+/// boot is like another.
+fn without_boot(args: Vec<OsString>, progress: &dyn Fn(&str)) -> Result<BTreeMap<String, Function>> {
+    let mut functions = callgrind(&args)?;
+    progress("its boot alone under callgrind");
+    let boot = callgrind(&only_boot(args))?;
     if functions.is_empty() {
         return Err(Failure::Input("--profile looks into real Linux; take a --sched linux-...".into()));
     }
-    // both are counted exactly, and a boot is like another
     for (name, boot) in &boot {
         if let Some(f) = functions.get_mut(name) {
             f.calls = f.calls.saturating_sub(boot.calls);
@@ -72,8 +79,19 @@ pub(crate) fn profile(args: &ProfileArgs, ui: &Ui) -> Result<()> {
         }
     }
     functions.retain(|_, f| f.own > 0 || f.calls > 0);
-    print!("\n{}", table(&functions, args.profile_rows));
-    Ok(())
+    Ok(functions)
+}
+
+/// Calls of each of these functions of the kernel object, and the instructions of all of them together with what they
+/// call, in `run ARGS` of this program.
+pub(crate) fn calls_of(args: Vec<OsString>, names: &[&str]) -> Result<Vec<(u64, f64)>> {
+    let functions = without_boot(args, &|_| {})?;
+    let total = totals(&functions);
+    let of = |name: &&str| {
+        let calls = functions.get(*name).map_or(0, |f| f.calls);
+        (calls, if calls == 0 { 0.0 } else { total.get(*name).copied().unwrap_or(0.0) })
+    };
+    Ok(names.iter().map(of).collect())
 }
 
 /// The same command, ended as soon as the workload is there.

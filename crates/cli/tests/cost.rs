@@ -100,6 +100,38 @@ fn real_linux_is_logarithmic() {
     assert!(costs.get("linux-6.12", 100, "select_wall_ns") > 0.0);
 }
 
+/// PRAcTISE's figure 3, in instructions: a change of cpupri is cheaper than one of cpudl, a search of cpudl than one of
+/// cpupri; a search of cpupri looks at fewer levels the more CPUs there are.
+#[test]
+fn published_order_of_cpupri_and_cpudl() {
+    if !has_valgrind() || !has_linux() {
+        return;
+    }
+    let line =
+        ["reproduce", "practise", "--cpus", "2,16", "--duration", "200ms", "--cycles", "2000", "--json", "-"];
+    let pages = json(&line);
+    let rows = |name: &str| {
+        let tables = pages["tables"].as_array().unwrap();
+        tables.iter().find(|table| table["name"] == name).unwrap()["rows"].as_array().unwrap().clone()
+    };
+    let statements = rows("statements");
+    assert_eq!(
+        [0, 1].map(|at: usize| statements[at]["verdict"].clone()),
+        ["holds", "holds"],
+        "{statements:?}"
+    );
+    let mean = |structure: &str, operation: &str, cpus: u32| {
+        let rows = rows("figure-3");
+        let is_it = |row: &&Value| {
+            row["structure"] == structure && row["operation"] == operation && row["cpus"] == cpus
+        };
+        rows.iter().find(is_it).unwrap()["mean"].as_f64().unwrap()
+    };
+    assert!(mean("cpudl", "modify", 16) > 2.0 * mean("cpupri", "modify", 16));
+    assert!(mean("cpupri", "query", 2) > 2.0 * mean("cpupri", "query", 16));
+    assert!(rows("table-2").iter().all(|row| row["evidence"].as_str().is_some_and(|sum| sum.len() == 64)));
+}
+
 /// Host times need no valgrind.
 #[test]
 fn times_without_valgrind() {

@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::{self, File, TryLockError};
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use schedlab_units::Span;
 use serde::{Deserialize, Serialize};
@@ -126,7 +126,7 @@ impl Fix {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Edit {
-    /// The file, from the tree's top. A bug's file lies below `kernel/sched`.
+    /// The file, from the tree's top. A bug's file lies in or below `kernel/sched`.
     pub file: String,
     /// What is there, exactly once.
     pub old: String,
@@ -365,7 +365,9 @@ fn parse(path: &Path, text: &str) -> Result<Bug, BugError> {
         return Err(wrong("it has no edit".into()));
     }
     for (number, edit) in bug.edits.iter().enumerate().map(|(i, e)| (i + 1, e)) {
-        let below = edit.file.strip_prefix("kernel/sched/").is_some_and(|f| !f.contains(['/', '\\']));
+        let is_plain = |part| matches!(part, Component::Normal(_));
+        let below =
+            edit.file.starts_with("kernel/sched/") && Path::new(&edit.file).components().all(is_plain);
         if !below {
             return Err(wrong(format!("edit {number}: '{}' is not a file in kernel/sched", edit.file)));
         }
@@ -477,13 +479,16 @@ impl BugTree {
 /// changes gets a new one, so that make sees what has changed.
 fn put(root: &Path, source: &Path, name: &str, edits: &[Edit]) -> Result<(), BugError> {
     let edited = edited_by(name, edits, source)?;
-    for path in entries(&source.join("kernel/sched"))?.into_iter().filter(|p| p.is_file()) {
-        let file = Path::new("kernel/sched").join(path.file_name().unwrap_or_default());
+    for path in files_below(&source.join("kernel/sched"))? {
+        let file = path.strip_prefix(source).unwrap_or(&path).to_owned();
         let data = match edited.get(&file) {
             Some(text) => text.clone().into_bytes(),
             None => fs::read(&path).map_err(io("read", &path))?,
         };
         let copy = root.join(file);
+        if let Some(folder) = copy.parent() {
+            fs::create_dir_all(folder).map_err(io("create", folder))?;
+        }
         if !fs::read(&copy).is_ok_and(|old| old == data) {
             fs::write(&copy, data).map_err(io("write", &copy))?;
         }
@@ -520,6 +525,18 @@ fn link(from: &Path, to: &Path, not: &str) -> Result<(), BugError> {
         symlink(&entry, &at).map_err(io("link", &at))?;
     }
     Ok(())
+}
+
+/// All files of a folder and those in it (7.2 has kernel/sched/ext), sorted.
+fn files_below(dir: &Path) -> Result<Vec<PathBuf>, BugError> {
+    let mut files = Vec::new();
+    for path in entries(dir)? {
+        match path.is_dir() {
+            true => files.extend(files_below(&path)?),
+            false => files.push(path),
+        }
+    }
+    Ok(files)
 }
 
 fn entries(dir: &Path) -> Result<Vec<PathBuf>, BugError> {

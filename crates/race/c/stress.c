@@ -39,16 +39,17 @@ extern const struct race_target schedlab_race_target;
 /* ---- options ---- */
 
 static struct {
-	long threads, cpus, cycles, period_ns, arrive_ppm, end_ppm, low, high, run_low_ns, run_high_ns;
+	long threads, cpus, cycles, period_ns, arrive_ppm, end_ppm, deadline_low_ns, deadline_high_ns, run_low_ns, run_high_ns;
 	long seed, check_us, is_paced, limit_s;
 	long measured;			/* a bit for each operation whose calls are measured */
 	const char *samples;
-} o = { .threads = 2, .cpus = 1, .cycles = 1000, .period_ns = 10000000, .arrive_ppm = 200000, .end_ppm = 100000, .low = 1, .high = 99,
-	.run_low_ns = 5000000, .run_high_ns = 15000000, .seed = 1, .check_us = 50000, .limit_s = 60 };
+} o = { .threads = 2, .cpus = 1, .cycles = 1000, .period_ns = 10000000, .arrive_ppm = 200000, .end_ppm = 100000,
+	.deadline_low_ns = 10000000, .deadline_high_ns = 100000000, .run_low_ns = 5000000, .run_high_ns = 15000000, .seed = 1, .check_us = 50000, .limit_s = 60 };
 
 static const struct { const char *name; long *at; } OPTIONS[] = {
 	{ "threads", &o.threads }, { "cpus", &o.cpus }, { "cycles", &o.cycles }, { "period_ns", &o.period_ns },
-	{ "arrive_ppm", &o.arrive_ppm }, { "end_ppm", &o.end_ppm }, { "low", &o.low }, { "high", &o.high }, { "seed", &o.seed },
+	{ "arrive_ppm", &o.arrive_ppm }, { "end_ppm", &o.end_ppm }, { "seed", &o.seed },
+	{ "deadline_low_ns", &o.deadline_low_ns }, { "deadline_high_ns", &o.deadline_high_ns },
 	{ "run_low_ns", &o.run_low_ns }, { "run_high_ns", &o.run_high_ns },
 	{ "check_us", &o.check_us }, { "is_paced", &o.is_paced }, { "measured", &o.measured }, { "limit_s", &o.limit_s },
 };
@@ -79,7 +80,7 @@ static int read_options(char **words)
 
 enum op { SET, CLEAR, FIND, PUSH, PULL, ENQUEUE, DEQUEUE, NR_OPS };
 static const char *const NAMES[NR_OPS] = { "set", "clear", "find", "push", "pull", "enqueue", "dequeue" };
-enum { QUEUE_MAX = 256, SAMPLES_MAX = 1 << 20, TRIES = 3 };
+enum { PRIORITY_MAX = 99, QUEUE_MAX = 256, SAMPLES_MAX = 1 << 20, TRIES = 3 };
 
 struct sample { u64 start, cycles; uint32_t op, cpu; };
 
@@ -458,11 +459,10 @@ static long push(struct cpu *mine)
 static void cycle(struct cpu *c, long n)
 {
 	u64 event = draw(c) % 1000000, now = (u64)n * (u64)o.period_ns;
-	struct ready new = { between(c, o.low, o.high), between(c, o.run_low_ns, o.run_high_ns) };
+	long key = T.least_first ? (long)now + between(c, o.deadline_low_ns, o.deadline_high_ns) : between(c, 1, PRIORITY_MAX);
+	struct ready new = { key, between(c, o.run_low_ns, o.run_high_ns) };
 	long was, left = 0;
 
-	if (T.least_first)
-		new.key += (long)now;
 	race_lock(&c->lock);
 	was = race_first(self);
 	if (was >= 0) {
@@ -608,7 +608,8 @@ int main(int nr, char **words)
 	unsigned int eax, ebx, ecx = 0, edx;
 
 	(void)nr;
-	if (read_options(words + 1) || o.threads < 1 || o.threads > RACE_CPUS_MAX || o.cpus < 1 || o.low > o.high)
+	if (read_options(words + 1) || o.threads < 1 || o.threads > RACE_CPUS_MAX || o.cpus < 1 || o.deadline_low_ns > o.deadline_high_ns ||
+	    o.run_low_ns > o.run_high_ns)
 		race_refuse("options that only its caller gives");
 	if (!T.preempt)
 		race_refuse("the target has no hook preempt(): there is nothing to call");

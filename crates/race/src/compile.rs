@@ -357,7 +357,8 @@ pub fn own_program(path: &Path, defines: &[String], sanitized: bool) -> Result<C
     let to = dir.path().join(if sanitized { "own.tsan" } else { "own" });
     link_program(&objects, &to, &path.display().to_string(), sanitized)?;
     let text = defines.join("\n");
-    let key = sum(&[&source, text.as_bytes(), STRESS.as_bytes(), THREADS_HEADER.as_bytes()]);
+    let parts = included(path, dir.path(), defines)?;
+    let key = sum(&[&parts, text.as_bytes(), STRESS.as_bytes(), THREADS_HEADER.as_bytes()]);
     Ok(Compiled {
         name: path.display().to_string(),
         object: to,
@@ -368,6 +369,23 @@ pub fn own_program(path: &Path, defines: &[String], sanitized: bool) -> Result<C
         defines: defines.to_vec(),
         keep: Some(std::sync::Arc::new(dir)),
     })
+}
+
+/// A C file and all that it includes of its user's: what decides which program it is.
+fn included(path: &Path, dir: &Path, defines: &[String]) -> Result<Vec<u8>, RaceError> {
+    let mut gcc = Command::new("gcc");
+    gcc.arg("-MM").args(defines.iter().map(|define| format!("-D{define}"))).arg("-I").arg(dir).arg(path);
+    let output = gcc.stdin(Stdio::null()).output().map_err(io("run", "gcc".as_ref()))?;
+    // own.o: own.c latest.h \
+    //  /tmp/.../schedlab_race.h
+    let text = String::from_utf8_lossy(&output.stdout).replace("\\\n", " ");
+    let files = text.split_once(':').map_or("", |(_, files)| files).split_whitespace();
+    let mut all = read_bytes(path, SOURCE_BYTES_MAX).map_err(io("read", path))?;
+    for file in files.map(Path::new).filter(|file| *file != path && !file.starts_with(dir)) {
+        // a name with a blank in it is several words here: its text does not count
+        all.extend(read_bytes(file, SOURCE_BYTES_MAX).unwrap_or_default());
+    }
+    Ok(all)
 }
 
 fn threads_words(sanitized: bool) -> Vec<&'static str> {
@@ -474,7 +492,7 @@ pub fn own_target(path: &Path, defines: &[String]) -> Result<Compiled, RaceError
     let to = dir.path().join("own.so");
     link(&objects, &to, &path.display().to_string())?;
     let key = sum(&[
-        &source,
+        &included(path, dir.path(), defines)?,
         defines.join("\n").as_bytes(),
         HEADER.as_bytes(),
         HOOKS.as_bytes(),

@@ -18,6 +18,7 @@
 
 mod abi;
 pub mod compile;
+pub mod cost;
 mod dpor;
 mod engine;
 pub mod explore;

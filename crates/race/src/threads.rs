@@ -13,6 +13,7 @@
 
 use std::fs::File;
 use std::io::Read;
+use std::ops::RangeInclusive;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -53,10 +54,33 @@ pub struct Load {
     pub arrive: f64,
     /// Chance in a cycle that the first task ends early.
     pub end: f64,
+    /// A task's deadline lies so long after its arrival, where the structure keeps deadlines; priorities are 1 to 99.
+    pub deadlines: RangeInclusive<Span>,
+    /// How long a task runs.
+    pub run_times: RangeInclusive<Span>,
     /// Of the streams of events: each thread's follows from it, whatever the others do.
     pub seed: u64,
     /// How long the program may take.
     pub limit_s: u32,
+}
+
+impl Default for Load {
+    /// As published: 10 ms, 20 %, 10 %, deadlines of 10 to 100 ms, run times of 5 to 15 ms.
+    fn default() -> Load {
+        Load {
+            threads: 2,
+            cpus: 1,
+            cycles: 20_000,
+            period: Span::from_ms(10),
+            is_paced: false,
+            arrive: 0.2,
+            end: 0.1,
+            deadlines: Span::from_ms(10)..=Span::from_ms(100),
+            run_times: Span::from_ms(5)..=Span::from_ms(15),
+            seed: 1,
+            limit_s: 60,
+        }
+    }
 }
 
 /// One call.
@@ -98,14 +122,6 @@ impl Stressed {
     }
 }
 
-/// Keys of tasks: priorities, or ns until the deadline. As published: 10 to 100 ms.
-fn keys(compiled: &Compiled) -> (u64, u64) {
-    match compiled.name.as_str() {
-        "cpudl" => (10_000_000, 100_000_000),
-        _ => (1, 99),
-    }
-}
-
 /// Runs a program of [`crate::compile::kernel_program`] or [`crate::compile::own_program`].
 ///
 /// # Errors
@@ -119,7 +135,7 @@ pub fn stress(compiled: &Compiled, load: &Load) -> Result<Stressed, RaceError> {
 ///
 /// # Errors
 /// As [`stress`].
-pub fn cost(compiled: &Compiled, load: &Load) -> Result<Stressed, RaceError> {
+pub(crate) fn cost(compiled: &Compiled, load: &Load) -> Result<Stressed, RaceError> {
     let outer = OPERATIONS
         .iter()
         .enumerate()
@@ -139,7 +155,6 @@ fn run(compiled: &Compiled, load: &Load, measured: u64) -> Result<Stressed, Race
     let measures = measured != 0;
     let folder = crate::compile::temporary(&std::env::temp_dir())?;
     let samples = folder.path().join("samples");
-    let (low, high) = keys(compiled);
     let parts = |share: f64| (share * 1e6).round() as u64;
     let words = [
         ("threads", u64::from(load.threads)),
@@ -149,10 +164,10 @@ fn run(compiled: &Compiled, load: &Load, measured: u64) -> Result<Stressed, Race
         ("is_paced", u64::from(load.is_paced)),
         ("arrive_ppm", parts(load.arrive)),
         ("end_ppm", parts(load.end)),
-        ("low", low),
-        ("high", high),
-        ("run_low_ns", load.period.as_ns() / 2),
-        ("run_high_ns", load.period.as_ns() * 3 / 2),
+        ("deadline_low_ns", load.deadlines.start().as_ns()),
+        ("deadline_high_ns", load.deadlines.end().as_ns()),
+        ("run_low_ns", load.run_times.start().as_ns()),
+        ("run_high_ns", load.run_times.end().as_ns()),
         ("seed", load.seed),
         ("check_us", if load.is_paced { 50_000 } else { 1000 }),
         ("measured", measured),
@@ -246,7 +261,7 @@ fn read_samples(path: &Path) -> Result<Vec<Sample>, RaceError> {
 ///
 /// # Errors
 /// The file cannot be written.
-pub fn write_arrow(path: &Path, runs: &[(u32, Vec<Sample>)]) -> Result<(), RaceError> {
+pub(crate) fn write_arrow(path: &Path, runs: &[(u32, Vec<Sample>)]) -> Result<(), RaceError> {
     let field = |name: &str, kind: DataType| Field::new(name, kind, false);
     let schema = Arc::new(Schema::new(vec![
         field("threads", DataType::UInt32),

@@ -28,6 +28,34 @@ fn own_scenario(plan: &Plan) -> Scenario {
     Scenario::parse("own", &plan.describe().unwrap().1.unwrap()).unwrap()
 }
 
+/// The rivals of cpudeadline.c: what must hold holds, and a search that does not look again is found out.
+#[test]
+fn rivals_are_right_and_one_that_looks_once_is_not() {
+    let folder = sample().parent().unwrap().to_owned();
+    let broken = tempfile::tempdir().unwrap();
+    for name in ["latest.h", "heap.h", "heap.c", "skiplist.c", "combining.c"] {
+        let text = std::fs::read_to_string(folder.join(name)).unwrap();
+        let looks_once = text.replace("if (!(before & 1) && sequence == before)", "if (before == before)");
+        assert_eq!(text != looks_once, name == "latest.h");
+        std::fs::write(broken.path().join(name), looks_once).unwrap();
+    }
+    for name in ["heap.c", "skiplist.c", "combining.c"] {
+        for model in [MemoryModel::Sc, MemoryModel::Lkmm] {
+            let plan = plan_of(&folder.join(name), &[], model, Strategy::Mix);
+            let explored = plan.explore(&own_scenario(&plan)).unwrap();
+            assert_eq!(kinds(&explored), Vec::<&str>::new(), "{name}, {}", model.name());
+        }
+        let plan = plan_of(&broken.path().join(name), &[], MemoryModel::Sc, Strategy::Mix);
+        let explored = plan.explore(&own_scenario(&plan)).unwrap();
+        let texts: Vec<&str> = explored.findings.iter().map(|f| f.text.as_str()).collect();
+        let none = "find() returns none, and a CPU had a later deadline during the whole call";
+        assert!(texts.contains(&none), "{name}: {texts:?}");
+        // what a file includes is a part of it
+        let whole = own_target(&folder.join(name), &[]).unwrap();
+        assert_ne!(plan.compiled.key, whole.key, "{name}");
+    }
+}
+
 /// A target from its functions and its scenario.
 fn made(dir: &tempfile::TempDir, body: &str, scenario: &str) -> PathBuf {
     let path = dir.path().join("made.c");

@@ -1,7 +1,8 @@
 //! Threads of this machine use a structure: what is right stays right, what is broken is found, and calls are timed.
 
 use schedlab_race::compile::own_program;
-use schedlab_race::threads::{Load, OPERATIONS, cost, stress, write_arrow};
+use schedlab_race::cost::Costs;
+use schedlab_race::threads::{Load, stress};
 use schedlab_race::{RaceError, compile::Compiled};
 use schedlab_units::Span;
 use std::path::PathBuf;
@@ -24,12 +25,8 @@ fn load(threads: u32) -> Load {
         threads,
         cpus: 2.min(std::thread::available_parallelism().map_or(1, |n| n.get() as u32)),
         cycles: 20_000,
-        period: Span::from_ms(10),
-        is_paced: false,
-        arrive: 0.2,
-        end: 0.1,
         seed: 7,
-        limit_s: 60,
+        ..Load::default()
     }
 }
 
@@ -89,21 +86,26 @@ fn each_call_has_a_sample_and_arrow_holds_them() {
         eprintln!("skipped: one CPU");
         return;
     }
-    let costs = cost(&lowest(&["MENDED"]), &load(2)).unwrap();
-    assert_eq!(costs.finding, None);
-    for (operation, name) in OPERATIONS.iter().enumerate().filter(|(_, name)| **name != "push") {
-        let samples =
-            costs.samples.iter().filter(|sample| sample.operation as usize == operation).count() as u64;
-        if !["pull"].contains(name) {
-            assert_eq!(samples, costs.count(&format!("calls_{name}")), "{name}");
-        }
-        assert!(samples > 100, "{name}: {samples}");
+    let costs = Costs::measure(&lowest(&["MENDED"]), &load(2), &|_| {}).unwrap();
+    assert_eq!(costs.finding(), None);
+    // two threads, 20,000 cycles each: a task comes in one of five, and is put into the queue once
+    let cells = costs.cells();
+    let calls = |operation: &str| {
+        let row = cells.iter().find(|row| row[1] == operation).unwrap_or_else(|| panic!("{operation}"));
+        row[2].as_u64().unwrap()
+    };
+    assert!((7_500..=8_500).contains(&calls("enqueue")), "{}", calls("enqueue"));
+    assert!(["set", "find", "pull", "dequeue"].iter().all(|operation| calls(operation) > 100));
+    let all: u64 = cells.iter().map(|row| row[2].as_u64().unwrap()).sum();
+    for (threads, cycles) in costs.cycles("set") {
+        assert_eq!((threads, cycles.len() as u64), (2, calls("set")));
+        assert!(cycles.is_sorted());
     }
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("samples.arrow");
-    write_arrow(&path, &[(2, costs.samples.clone())]).unwrap();
+    costs.write_arrow(&path).unwrap();
     let file = std::fs::File::open(&path).unwrap();
     let reader = arrow_ipc::reader::FileReader::try_new(file, None).unwrap();
     let rows: usize = reader.map(|batch| batch.unwrap().num_rows()).sum();
-    assert_eq!(rows, costs.samples.len());
+    assert_eq!(rows as u64, all);
 }

@@ -267,9 +267,9 @@ static const char *warp_check_task(struct task_struct *p, bool at_rest)
 	int cpu = task_cpu(p);
 
 	if (p->on_rq == TASK_ON_RQ_QUEUED && !raw_spin_is_locked(&p->pi_lock) &&
-	    !cpumask_test_cpu(cpu, p->cpus_ptr) && cpu_active(cpu) && !is_migration_disabled(p)
+	    !cpumask_test_cpu(cpu, p->cpus_ptr) && cpu_active(cpu)
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 11, 0)
-	    && !p->migration_pending
+	    && !is_migration_disabled(p) && !p->migration_pending
 #endif
 	    && !(p->flags & PF_KTHREAD) && at_rest)
 		return WARP_WRONG("%s is queued on cpu%d, which it may not use (%lx)", p->comm, cpu,
@@ -289,6 +289,13 @@ static const char *warp_check_task(struct task_struct *p, bool at_rest)
 	return NULL;
 }
 
+/* Fair tasks on the queue's uppermost level: another name since 6.14. */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 14, 0)
+#define WARP_FAIR(rq) ((rq)->cfs.nr_queued)
+#else
+#define WARP_FAIR(rq) ((rq)->cfs.nr_running)
+#endif
+
 /* All CPUs are idle or in user mode, and no interrupt is on its way. */
 static const char *warp_check_order(int cpu)
 {
@@ -301,7 +308,7 @@ static const char *warp_check_order(int cpu)
 	if (test_tsk_thread_flag(curr, TIF_NEED_RESCHED_LAZY))
 		return NULL;
 #endif
-	if (is_idle_task(curr) && rq->nr_running && (rq->cfs.nr_running || rq->rt.rt_queued))
+	if (is_idle_task(curr) && rq->nr_running && (WARP_FAIR(rq) || rq->rt.rt_queued))
 		return WARP_WRONG("cpu%d is idle, and %u of its tasks could run", cpu, rq->nr_running);
 	if (rq->rt.rt_queued && rq->rt.rt_nr_running && curr->sched_class != &stop_sched_class && !dl_task(curr) &&
 	    rq->rt.highest_prio.curr < curr->prio)

@@ -6,21 +6,17 @@ use crate::output;
 use crate::ui::Ui;
 use clap::Args;
 use schedlab_race::compile::{self, Compiled};
+use schedlab_race::cost::{self, Costs};
 use schedlab_race::study;
-use schedlab_race::threads::{self, Load, OPERATIONS, Sample, Stressed, THREADS_MAX};
-use schedlab_report::chart::{Drawing, Mark, Row, Rows, Scale};
+use schedlab_race::threads::{self, Load, OPERATIONS, Stressed, THREADS_MAX};
+use schedlab_report::chart::{Drawing, Rows, Scale};
 use schedlab_report::page::Page;
-use schedlab_report::table::{Column, Table};
+use schedlab_report::table::Table;
 use schedlab_report::units::{count, time};
-use schedlab_stdx::percentile::{interpolated, nearest};
 use schedlab_units::Span;
 use serde_json::{Value, json};
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
-
-/// From so many CPUs on the published order of costs can be looked for (figures 4 to 6 have up to 48).
-const CPUS_FOR_A_CLAIM: u32 = 8;
-/// Quantiles of a row of the drawing.
-const QUANTILES: usize = 100;
 
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Threads of this machine")]
@@ -50,6 +46,12 @@ pub(crate) struct ThreadArgs {
     /// Chance in a cycle that the first task ends early, in percent.
     #[arg(long, value_name = "PERCENT", default_value_t = 10.0)]
     end_early: f64,
+    /// Where the structure keeps deadlines: how long after a task's arrival.
+    #[arg(long, value_name = "TIME-TIME", default_value = "10ms-100ms", value_parser = parse_spans)]
+    deadlines: RangeInclusive<Span>,
+    /// How long a task runs.
+    #[arg(long, value_name = "TIME-TIME", default_value = "5ms-15ms", value_parser = parse_spans)]
+    run_times: RangeInclusive<Span>,
     /// Of --stress: under gcc's ThreadSanitizer; its reports are findings, unless of a kernel's file (it does not know
     /// READ_ONCE()).
     #[arg(long, requires = "stress")]
@@ -57,6 +59,18 @@ pub(crate) struct ThreadArgs {
     /// Of --cost: every sample, as an Arrow file.
     #[arg(long, value_name = "FILE", requires = "cost")]
     samples: Option<PathBuf>,
+}
+
+/// `10ms-100ms`, or one time.
+fn parse_spans(text: &str) -> std::result::Result<RangeInclusive<Span>, String> {
+    let (low, high) = text.split_once('-').unwrap_or((text, text));
+    let span =
+        |word: &str| word.parse::<Span>().map_err(|e| format!("{e}; expected TIME-TIME, as 10ms-100ms"));
+    let (low, high) = (span(low)?, span(high)?);
+    match low <= high && high <= Span::from_ms(3_600_000) {
+        true => Ok(low..=high),
+        false => Err("expected the shorter time first, and at most an hour".into()),
+    }
 }
 
 impl ThreadArgs {
@@ -91,6 +105,8 @@ impl ThreadArgs {
             is_paced: self.paced,
             arrive,
             end,
+            deadlines: self.deadlines.clone(),
+            run_times: self.run_times.clone(),
             seed,
             limit_s: u32::try_from(60 + 2 * paced_s).unwrap_or(u32::MAX),
         })
@@ -196,47 +212,22 @@ fn stress_text(program: &Compiled, load: &Load, stressed: &Stressed) -> String {
     text
 }
 
-/// The samples of one run, sorted, by operation.
-fn by_operation(samples: &[Sample]) -> Vec<(&'static str, Vec<f64>)> {
-    let of = |operation: usize| {
-        let mine = samples.iter().filter(|sample| sample.operation as usize == operation);
-        let mut cycles: Vec<f64> = mine.map(|sample| sample.cycles as f64).collect();
-        cycles.sort_by(f64::total_cmp);
-        (OPERATIONS[operation], cycles)
-    };
-    (0..OPERATIONS.len()).map(of).filter(|(_, cycles)| !cycles.is_empty()).collect()
-}
-
 fn cost(program: &Compiled, load: &Load, args: &RaceArgs, ui: &Ui) -> Result<()> {
-    let mut runs: Vec<(u32, Stressed)> = Vec::new();
     let step = ui.step("measuring");
-    for threads in 2..=load.cpus {
-        step.progress(format!("{threads} threads of {}", load.cpus));
-        let one = threads::cost(program, &Load { threads, cpus: threads, ..load.clone() }).map_err(fault)?;
-        if let Some(finding) = one.finding {
-            println!("finding: {finding}");
-            return Err(Failure::Finding(String::new()));
-        }
-        if !one.has_stable_tsc() {
-            return Err(Failure::Input(format!(
-                "the TSC is no clock here: {} Hz before the run, {} Hz after it, invariant: {}; expected one rate; \
-                 measure on a machine with an invariant TSC",
-                one.count("tsc_hz"),
-                one.count("tsc_hz_end"),
-                one.count("tsc_invariant") == 1
-            )));
-        }
-        runs.push((threads, one));
-    }
+    let costs = Costs::measure(program, load, &|what| step.progress(what.to_owned())).map_err(fault)?;
     drop(step);
-    if let Some(path) = &args.threads.samples {
-        let all: Vec<(u32, Vec<Sample>)> = runs.iter().map(|(n, one)| (*n, one.samples.clone())).collect();
-        threads::write_arrow(path, &all).map_err(fault)?;
+    if let Some(finding) = costs.finding() {
+        println!("finding: {finding}");
+        return Err(Failure::Finding(String::new()));
     }
-    let table = cost_table(&runs);
-    let remarks = remarks(&runs, load.cpus);
+    if let Some(path) = &args.threads.samples {
+        costs.write_arrow(path).map_err(fault)?;
+    }
+    let mut table = Table::new("costs", "Cycles of each call", cost::columns());
+    costs.cells().into_iter().for_each(|row| table.push(row));
+    let remarks = costs.remarks();
     if let Some(path) = &args.html {
-        output::text(path, &cost_page(program, &runs, &table, &remarks).html())?;
+        output::text(path, &cost_page(program, &costs, &table, &remarks).html())?;
     }
     let value = json!({
         "schema": 1, "target": program.name, "kernel": program.kernel.0, "kernel_version": program.kernel.1,
@@ -249,84 +240,12 @@ fn cost(program: &Compiled, load: &Load, args: &RaceArgs, ui: &Ui) -> Result<()>
     Ok(())
 }
 
-fn cost_table(runs: &[(u32, Stressed)]) -> Table {
-    let columns = vec![
-        Column::new("threads", "", "each on a CPU of its own"),
-        Column::new("operation", "", "what was called"),
-        Column::new("calls", "", "how often"),
-        Column::new("low", "cycles", "first quartile"),
-        Column::new("median", "cycles", "less what measuring takes"),
-        Column::new("high", "cycles", "third quartile"),
-        Column::new("p99", "cycles", "of 100 calls one takes longer"),
-        Column::new("max", "cycles", "the longest"),
-    ];
-    let mut table = Table::new("costs", "Cycles of each call", columns);
-    for (threads, one) in runs {
-        for (operation, cycles) in by_operation(&one.samples) {
-            let at = |share: f64| json!(interpolated(&cycles, share).unwrap_or(0.0).round() as u64);
-            let ranked = |per_mille: u32| json!(nearest(&cycles, per_mille).unwrap_or(0.0) as u64);
-            let row = [json!(threads), json!(operation), json!(cycles.len())];
-            table.push([&row[..], &[at(0.25), at(0.5), at(0.75), ranked(990), ranked(1000)]].concat());
-        }
-    }
-    table
-}
-
-/// What must be known to trust the numbers.
-fn remarks(runs: &[(u32, Stressed)], cpus: u32) -> Vec<String> {
-    let Some((_, one)) = runs.last() else { return Vec::new() };
-    let mut remarks = vec![format!(
-        "the TSC runs at {:.3} GHz, invariant; measuring takes {} cycles, which are taken off",
-        one.count("tsc_hz") as f64 / 1e9,
-        one.count("own_cycles"),
-    )];
-    remarks.push(match one.count("is_guest") {
-        0 => "measured as published: CPUID RDTSC, the call, RDTSCP CPUID".to_string(),
-        _ => "measured by MFENCE LFENCE RDTSC LFENCE, the call, RDTSCP LFENCE: CPUID would leave this \
-              virtual machine"
-            .to_string(),
-    });
-    if one.count("unkept") > 0 {
-        remarks.push(format!("{} calls of the last run were not kept: too many", count(one.count("unkept"))));
-    }
-    if cpus < CPUS_FOR_A_CLAIM {
-        remarks.push(format!(
-            "not shown: whether costs are in the published order; that asks for {CPUS_FOR_A_CLAIM} CPUs or \
-             more, these are {cpus}"
-        ));
-    }
-    remarks
-}
-
-fn cost_page(program: &Compiled, runs: &[(u32, Stressed)], table: &Table, remarks: &[String]) -> Page {
-    let mut rows = Vec::new();
-    for operation in OPERATIONS {
-        for (threads, one) in runs {
-            let all = by_operation(&one.samples);
-            let Some((_, cycles)) = all.iter().find(|(name, _)| *name == operation) else { continue };
-            let quantile =
-                |k: usize| interpolated(cycles, k as f64 / QUANTILES as f64).unwrap_or(0.0).max(1.0);
-            let median = interpolated(cycles, 0.5).unwrap_or(0.0);
-            rows.push(Row {
-                name: format!("{operation}, {threads} threads"),
-                colour: schedlab_report::chart::colour(*threads as usize - 2).to_string(),
-                samples: (0..=QUANTILES).map(quantile).collect(),
-                mark: Mark::Box,
-                notes: vec![format!("{median:.0}"), count(cycles.len() as u64)],
-            });
-        }
-    }
+fn cost_page(program: &Compiled, costs: &Costs, table: &Table, remarks: &[String]) -> Page {
+    let rows = OPERATIONS.iter().flat_map(|operation| costs.rows(operation)).collect();
     let svg = Rows { label: "cycles".into(), scale: Scale::Log, rows, ..Rows::default() }.svg();
     let mut page = Page::new(format!("{}: what a call costs", program.name));
     page.note(&result::subject(program));
-    page.drawing(&Drawing {
-        name: "costs".into(),
-        caption:
-            "Quartiles of each call, with the median; dots are the hundredths of its samples. To the right: \
-                  the median, and how many calls."
-                .into(),
-        svg,
-    });
+    page.drawing(&Drawing { name: "costs".into(), caption: cost::CAPTION.into(), svg });
     page.table(table);
     remarks.iter().for_each(|remark| page.note(remark));
     page

@@ -3,6 +3,7 @@
 mod harmony;
 mod history;
 mod hourglass;
+mod practise;
 mod vtrr;
 mod warp;
 
@@ -23,6 +24,8 @@ pub(crate) enum ReproduceCommand {
     History(history::HistoryArgs),
     /// Regehr: Inferring Scheduling Behavior with Hourglass (FREENIX 2002), slides 8, 9, 17, 18, beside this machine.
     Hourglass(hourglass::ReproduceHourglassArgs),
+    /// Falzoi, Lelli, Lipari: PRAcTISE (OSPERT 2012): costs of cpupri and cpudl in the port and under threads.
+    Practise(practise::PractiseArgs),
 }
 
 pub(crate) fn reproduce(command: &ReproduceCommand, ui: &Ui) -> Result<()> {
@@ -32,5 +35,6 @@ pub(crate) fn reproduce(command: &ReproduceCommand, ui: &Ui) -> Result<()> {
         ReproduceCommand::Harmony(args) => harmony::harmony(args, ui),
         ReproduceCommand::History(args) => history::history(args, ui),
         ReproduceCommand::Hourglass(args) => hourglass::hourglass(args, ui),
+        ReproduceCommand::Practise(args) => practise::practise(args, ui),
     }
 }

@@ -76,7 +76,7 @@ impl Rows {
         let top = if self.title.is_empty() { 10.0 } else { 36.0 };
         let bottom = top + ROW * self.rows.len() as f64;
         let below = if self.label.is_empty() { 30.0 } else { 50.0 };
-        let right = widths.iter().sum::<f64>().max(24.0);
+        let right = (widths.iter().sum::<f64>() + 8.0).max(24.0);
         let mut svg = Svg::new(left + PLOT + right, bottom + below);
         if !self.title.is_empty() {
             svg.title(12.0, 20.0, &self.title);

@@ -1,0 +1,141 @@
+//! Figures 4 to 6: what does a call cost where threads use the structure at the same time?
+//!
+//! The kernel's cpupri.c and cpudeadline.c, and three rivals behind the same hooks: an array heap, a skip list, flat
+//! combining (`samples/race`). Push and pull use the same structure, so that figure 6 is figure 5, as in the paper.
+
+use super::{PractiseArgs, Statement, verdict_on_cycles};
+use crate::failure::{Failure, Result};
+use crate::output;
+use crate::ui::Ui;
+use schedlab_lab::kernels;
+use schedlab_linux::build::BuildOptions;
+use schedlab_race::compile::{KERNEL_TARGETS, kernel_program, own_program};
+use schedlab_race::cost::{CAPTION, Costs, columns};
+use schedlab_race::threads::{Load, THREADS_MAX};
+use schedlab_report::chart::{Drawing, Row, Rows, Scale, colour};
+use schedlab_report::table::{Column, Table};
+use schedlab_stdx::percentile::interpolated;
+use serde_json::json;
+
+/// The rivals' files, with what they include.
+const RIVALS: [(&str, &str); 3] = [
+    ("heap", include_str!("../../../../../samples/race/heap.c")),
+    ("skiplist", include_str!("../../../../../samples/race/skiplist.c")),
+    ("combining", include_str!("../../../../../samples/race/combining.c")),
+];
+const HEADERS: [(&str, &str); 2] = [
+    ("latest.h", include_str!("../../../../../samples/race/latest.h")),
+    ("heap.h", include_str!("../../../../../samples/race/heap.h")),
+];
+
+/// Of the kernel's structures, and of each rival. None: this machine has one CPU.
+pub(super) fn figures_4_to_6(args: &PractiseArgs, ui: &Ui) -> Result<Vec<Costs>> {
+    let cpus = std::thread::available_parallelism().map_or(1, |n| n.get() as u32).min(THREADS_MAX);
+    if cpus < 2 {
+        return Ok(Vec::new());
+    }
+    let load = Load { cpus, cycles: args.cycles, seed: args.seed, ..Load::default() };
+    let kernel = kernels::obtain(&args.kernel, &BuildOptions::default(), ui).map_err(Failure::input)?;
+    let folder = output::temporary_folder()?;
+    let mut programs = Vec::new();
+    for (name, _) in KERNEL_TARGETS {
+        programs.push((name, kernel_program(name, &kernel, None, false).map_err(Failure::input)?));
+    }
+    for (name, text) in HEADERS {
+        output::text(&folder.path().join(name), text)?;
+    }
+    for (name, text) in RIVALS {
+        let path = folder.path().join(format!("{name}.c"));
+        output::text(&path, text)?;
+        programs.push((name, own_program(&path, &[], false).map_err(Failure::input)?));
+    }
+    let mut all = Vec::new();
+    for (name, program) in &programs {
+        let step = ui.step(format!("figures 4 to 6: {name}"));
+        let mut costs =
+            Costs::measure(program, &load, &|what| step.now(format!("figures 4 to 6: {name}, {what}")))
+                .map_err(Failure::input)?;
+        drop(step);
+        if let Some(finding) = costs.finding() {
+            return Err(Failure::Finding(format!("{name}: {finding}")));
+        }
+        costs.structure = (*name).to_owned();
+        all.push(costs);
+    }
+    Ok(all)
+}
+
+/// Median of an operation with the most threads, in cycles, and how many threads.
+fn median(all: &[Costs], structure: &str, operation: &str) -> Option<(u32, f64)> {
+    let costs = all.iter().find(|costs| costs.structure == structure)?;
+    let (threads, cycles) = costs.cycles(operation).pop()?;
+    Some((threads, interpolated(&cycles, 0.5)?))
+}
+
+pub(super) fn judged(all: &[Costs]) -> Vec<Statement> {
+    let of = |structure, operation| median(all, structure, operation);
+    let (Some((threads, pri_set)), Some((_, dl_set)), Some((_, pri_find)), Some((_, dl_find))) =
+        (of("cpupri", "set"), of("cpudl", "set"), of("cpupri", "find"), of("cpudl", "find"))
+    else {
+        let ours = "two CPUs are the least, and this machine has one".to_owned();
+        return vec![Statement { published: "figures 4 to 6", ours, verdict: "not shown" }];
+    };
+    vec![
+        Statement {
+            published: "figures 4a, 5a: in the tool, medians of modifying cpupri are below 2000 cycles, those of cpudl above",
+            ours: format!("median cycles, {threads} threads: cpupri {pri_set:.0}, cpudl {dl_set:.0}"),
+            verdict: verdict_on_cycles(threads, pri_set < dl_set),
+        },
+        Statement {
+            published: "figures 4b, 5b: in the tool, a search of cpudl is cheaper than one of cpupri",
+            ours: format!("median cycles, {threads} threads: cpudl {dl_find:.0}, cpupri {pri_find:.0}"),
+            verdict: verdict_on_cycles(threads, dl_find < pri_find),
+        },
+        Statement {
+            published: "the tool takes about twice the kernel's cycles",
+            ours: "cycles inside a real kernel are not measured here".into(),
+            verdict: "not shown",
+        },
+    ]
+}
+
+pub(super) fn table(all: &[Costs]) -> Table {
+    let mut heads = vec![Column::new("structure", "", "the kernel's file, or a rival of samples/race")];
+    heads.extend(columns());
+    let mut table = Table::new("figures-4-to-6", "Figures 4 to 6: cycles of a call by threads", heads);
+    for costs in all {
+        costs
+            .cells()
+            .into_iter()
+            .for_each(|cells| table.push([&[json!(costs.structure)][..], &cells].concat()));
+    }
+    table
+}
+
+pub(super) fn drawings(all: &[Costs]) -> Vec<Drawing> {
+    let of = |(name, operation, title): (&str, &str, &str)| {
+        let rows_of = |(at, costs): (usize, &Costs)| -> Vec<Row> {
+            let named = |row: Row| Row {
+                name: row.name.replace(operation, &costs.structure),
+                colour: colour(at).to_string(),
+                ..row
+            };
+            costs.rows(operation).into_iter().map(named).collect()
+        };
+        let rows: Vec<Row> = all.iter().enumerate().flat_map(rows_of).collect();
+        Drawing {
+            name: name.into(),
+            caption: format!("{title} {CAPTION}"),
+            svg: Rows { label: "cycles".into(), scale: Scale::Log, rows, ..Rows::default() }.svg(),
+        }
+    };
+    if all.is_empty() {
+        return Vec::new();
+    }
+    [
+        ("figures-4a-5a-6a", "set", "Figures 4a, 5a, 6a: cycles of a change."),
+        ("figures-4b-5b-6b", "find", "Figures 4b, 5b, 6b: cycles of a search."),
+    ]
+    .map(of)
+    .into()
+}

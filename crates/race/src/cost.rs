@@ -1,0 +1,169 @@
+//! What does each call of a structure cost, with two threads, three, up to one for each CPU?
+//!
+//! ```text
+//! threads  operation  calls    low  median  high      p99   cycles: CPUID RDTSC, the call, RDTSCP CPUID, less that
+//! 2        find       4,100     26      26   104      572
+//! 2        set       33,000     26     104   130    1,170
+//! ```
+//!
+//! PRAcTISE's figures 4 to 6 (Falzoi, Lelli, Lipari 2012) are such numbers for 2 to 48 CPUs.
+
+use std::path::Path;
+
+use schedlab_report::chart::{Mark, Row, colour};
+use schedlab_report::table::Column;
+use schedlab_report::units::count;
+use schedlab_stdx::percentile::{interpolated, nearest};
+use serde_json::{Value, json};
+
+use crate::RaceError;
+use crate::compile::Compiled;
+use crate::threads::{Load, OPERATIONS, Sample, Stressed, cost, write_arrow};
+
+/// From so many CPUs on the published order of cycles can be looked for.
+pub const CPUS_FOR_A_CLAIM: u32 = 8;
+/// What a drawing of [`Costs::rows`] shows.
+pub const CAPTION: &str = "Quartiles of each call, with the median; dots are the hundredths of its samples. To the right: \
+                           the median, and how many calls.";
+/// Quantiles of a row of the drawing.
+const QUANTILES: usize = 100;
+
+/// One structure's.
+#[derive(Clone, Debug)]
+pub struct Costs {
+    /// What was measured.
+    pub structure: String,
+    /// By number of threads.
+    runs: Vec<(u32, Stressed)>,
+}
+
+impl Costs {
+    /// Measures with 2 to `load.cpus` threads, each on a CPU of its own.
+    ///
+    /// # Errors
+    /// The program cannot be run; the TSC is no clock here.
+    pub fn measure(program: &Compiled, load: &Load, progress: &dyn Fn(&str)) -> Result<Costs, RaceError> {
+        let mut runs = Vec::new();
+        for threads in 2..=load.cpus {
+            progress(&format!("{threads} threads of {}", load.cpus));
+            let one = cost(program, &Load { threads, cpus: threads, ..load.clone() })?;
+            if one.finding.is_none() && !one.has_stable_tsc() {
+                return Err(RaceError::Refused(format!(
+                    "the TSC is no clock here: {} Hz before the run, {} Hz after it, invariant: {}; expected one \
+                     rate; measure on a machine with an invariant TSC",
+                    one.count("tsc_hz"),
+                    one.count("tsc_hz_end"),
+                    one.count("tsc_invariant") == 1
+                )));
+            }
+            let is_wrong = one.finding.is_some();
+            runs.push((threads, one));
+            if is_wrong {
+                break;
+            }
+        }
+        Ok(Costs { structure: program.name.clone(), runs })
+    }
+
+    /// What did not hold meanwhile.
+    pub fn finding(&self) -> Option<&str> {
+        self.runs.iter().find_map(|(_, one)| one.finding.as_deref())
+    }
+
+    /// Cycles of each call, sorted, by number of threads.
+    pub fn cycles(&self, operation: &str) -> Vec<(u32, Vec<f64>)> {
+        let of = |(threads, one): &(u32, Stressed)| {
+            let is_it = |sample: &&Sample| OPERATIONS[sample.operation as usize] == operation;
+            let mut cycles: Vec<f64> = one.samples.iter().filter(is_it).map(|s| s.cycles as f64).collect();
+            cycles.sort_by(f64::total_cmp);
+            (*threads, cycles)
+        };
+        self.runs.iter().map(of).filter(|(_, cycles)| !cycles.is_empty()).collect()
+    }
+
+    /// The cells of [`columns`], a row for each operation and number of threads.
+    pub fn cells(&self) -> Vec<Vec<Value>> {
+        let mut rows = Vec::new();
+        for (threads, _) in &self.runs {
+            for operation in OPERATIONS {
+                for (_, cycles) in self.cycles(operation).iter().filter(|(n, _)| n == threads) {
+                    let at = |share: f64| json!(interpolated(cycles, share).unwrap_or(0.0).round() as u64);
+                    let ranked = |per_mille: u32| json!(nearest(cycles, per_mille).unwrap_or(0.0) as u64);
+                    let row = [json!(threads), json!(operation), json!(cycles.len())];
+                    rows.push([&row[..], &[at(0.25), at(0.5), at(0.75), ranked(990), ranked(1000)]].concat());
+                }
+            }
+        }
+        rows
+    }
+
+    /// Of one operation, a row of a drawing for each number of threads.
+    pub fn rows(&self, operation: &str) -> Vec<Row> {
+        let row = |(threads, cycles): (u32, Vec<f64>)| {
+            let quantile =
+                |k: usize| interpolated(&cycles, k as f64 / QUANTILES as f64).unwrap_or(0.0).max(1.0);
+            let median = interpolated(&cycles, 0.5).unwrap_or(0.0);
+            Row {
+                name: format!("{operation}, {threads} threads"),
+                colour: colour(threads as usize - 2).to_string(),
+                samples: (0..=QUANTILES).map(quantile).collect(),
+                mark: Mark::Box,
+                notes: vec![format!("{median:.0}"), count(cycles.len() as u64)],
+            }
+        };
+        self.cycles(operation).into_iter().map(row).collect()
+    }
+
+    /// What must be known to trust the numbers.
+    pub fn remarks(&self) -> Vec<String> {
+        let Some((cpus, one)) = self.runs.last() else { return Vec::new() };
+        let mut remarks = vec![format!(
+            "the TSC runs at {:.3} GHz, invariant; measuring takes {} cycles, which are taken off",
+            one.count("tsc_hz") as f64 / 1e9,
+            one.count("own_cycles"),
+        )];
+        remarks.push(match one.count("is_guest") {
+            0 => "measured as published: CPUID RDTSC, the call, RDTSCP CPUID".to_string(),
+            _ => "measured by MFENCE LFENCE RDTSC LFENCE, the call, RDTSCP LFENCE: CPUID would leave this \
+                  virtual machine"
+                .to_string(),
+        });
+        if one.count("unkept") > 0 {
+            remarks.push(format!(
+                "{} calls of the last run were not kept: too many",
+                count(one.count("unkept"))
+            ));
+        }
+        if *cpus < CPUS_FOR_A_CLAIM {
+            remarks.push(format!(
+                "not shown: whether costs are in the published order; that asks for {CPUS_FOR_A_CLAIM} CPUs or \
+                 more, these are {cpus}"
+            ));
+        }
+        remarks
+    }
+
+    /// Every sample, as an Arrow file.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn write_arrow(&self, path: &Path) -> Result<(), RaceError> {
+        let all: Vec<(u32, Vec<Sample>)> =
+            self.runs.iter().map(|(n, one)| (*n, one.samples.clone())).collect();
+        write_arrow(path, &all)
+    }
+}
+
+/// Of [`Costs::cells`].
+pub fn columns() -> Vec<Column> {
+    vec![
+        Column::new("threads", "", "each on a CPU of its own"),
+        Column::new("operation", "", "what was called"),
+        Column::new("calls", "", "how often"),
+        Column::new("low", "cycles", "first quartile"),
+        Column::new("median", "cycles", "less what measuring takes"),
+        Column::new("high", "cycles", "third quartile"),
+        Column::new("p99", "cycles", "of 100 calls one takes longer"),
+        Column::new("max", "cycles", "the longest"),
+    ]
+}
