@@ -60,7 +60,7 @@ static void rest_both(void)
 			race_fail("a CPU's second task is more urgent than the one that is first");
 #ifdef RACE_THREADS
 		if (urgency[i] != (race_second(i) < 0 ? NOTHING : -race_second(i)))
-			race_fail("what pull() is told of a CPU is not its second task");
+			race_fail("what pull() knows of a CPU is not its second task");
 #endif
 	}
 }

@@ -25,8 +25,8 @@ use crate::threads::{Load, OPERATIONS, Sample, Stressed, cost, write_arrow};
 /// From so many CPUs on the published order of cycles can be looked for.
 pub const CPUS_FOR_A_CLAIM: u32 = 8;
 /// What a drawing of [`Costs::rows`] shows.
-pub const CAPTION: &str = "Quartiles of each call, with the median; dots are the hundredths of its samples. To the right: the median, and \
-     how many calls.";
+pub const CAPTION: &str = "Quartiles of each call, with the median; dots are the hundredths of its samples. \
+                           To the right: the median, and how many calls.";
 /// The processor's clock is said to change from such a part on.
 const CLOCK_TOLERANCE: f64 = 0.05;
 /// Quantiles of a row of the drawing.

@@ -160,7 +160,7 @@ fn life(
 ) -> Life {
     let task = &workload.tasks[row];
     let mut jobs = Vec::new();
-    // since the last wakeup: when it was, and how much of the running is told of
+    // since the last wakeup: when it was, and how long the task has run
     let (mut woken, mut ran) = (Some(at), Span::ZERO);
     if matches!(task.birth, Birth::Init { state: InitState::Blocked, .. }) {
         woken = None;
@@ -203,7 +203,7 @@ fn life(
             _ => {}
         }
     }
-    // it is not told that it ends
+    // the workload does not say that it ends
     if let Some(at) = woken.filter(|_| ran > Span::ZERO) {
         jobs.push((at, ran));
     }

@@ -110,13 +110,13 @@ fn samples_are_right_below_at_and_above_the_number_of_cpus() {
     }
 }
 
-/// What pull() is told, and what is in a ready queue, is compared with the queues.
+/// What pull() knows, and what is in a ready queue, is compared with the queues.
 #[test]
 fn a_structure_for_pull_or_a_queue_that_forgets_is_found() {
     let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../samples/race"));
     let broken = tempfile::tempdir().unwrap();
     for (name, old, new, text) in [
-        ("push_pull.c", ".pull_finish = pull_preempt", ".pull_finish = forgets", "what pull() is told"),
+        ("push_pull.c", ".pull_finish = pull_preempt", ".pull_finish = forgets", "what pull() knows"),
         ("queue_rbtree.c", "t->first = next_of(t, gone);", "t->first = t->root;", "leftmost"),
         ("queue_heap.c", "if (at < last)", "if (0)", "in it"),
     ] {
