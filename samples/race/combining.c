@@ -18,14 +18,18 @@ static struct request {
 
 static void combine(void)
 {
+	unsigned long nr = 0;
+
 	change_begins();
 	for (int cpu = 0; cpu < nr_cpus; cpu++) {
 		if (!requests[cpu].is_open)
 			continue;
-		heap_change(cpu, requests[cpu].key);
+		heap_change(&heap, cpu, requests[cpu].key);
+		nr++;
 		requests[cpu].is_open = 0;
 	}
 	change_ends();
+	race_count("requests carried out at once", nr);
 }
 
 static void change(int cpu, long key)

@@ -4,9 +4,12 @@
 
 static void change(int cpu, long key)
 {
+	unsigned long since = race_clock();
+
 	race_lock(&lock);
+	race_time("wait for the lock", since);
 	change_begins();
-	heap_change(cpu, key);
+	heap_change(&heap, cpu, key);
 	change_ends();
 	race_unlock(&lock);
 }

@@ -5,6 +5,7 @@
  *	heap.c		an array heap under a lock (what cpudeadline.c is)
  *	skiplist.c	a skip list under a lock
  *	combining.c	the same heap; who has the lock carries out what the others have published (flat combining)
+ *	push_pull.c	heap.c, with a second heap for pull(): whose second task is the most urgent?
  *
  * A CPU without a deadline is free, and has the latest of all. Changes are atomic in each structure. A search takes no lock: it looks, and
  * looks again if something has changed meanwhile. So both hold of it:
@@ -121,12 +122,14 @@ static long finish(int cpu, long key)
 
 static long find(int cpu, long key)
 {
+	unsigned long looks = 0;
 	unsigned int before;
 	int found;
 	long its;
 
 	search_begins(cpu, key);
 	for (;;) {
+		looks++;
 		before = sequence;
 		found = latest();
 		its = deadline[found];
@@ -137,6 +140,7 @@ static long find(int cpu, long key)
 	if (its <= key)
 		found = -1;
 	search_ends(cpu, found);
+	race_count("looks of a search", looks);
 	return found;
 }
 
@@ -159,7 +163,7 @@ static void rest(void)
 #endif
 }
 
-#define LATEST_TARGET(its_name)									\
+#define LATEST_TARGET(its_name)								\
 	RACE_TARGET(.name = its_name, .init = init, .start = start, .preempt = preempt, .finish = finish, .find = find, \
 		    .rest = rest, .least_first = 1,						\
 		    .scenario = "cpus 3\n"							\

@@ -65,8 +65,10 @@ static void build(void)
 static void change(int cpu, long key)
 {
 	int before[LEVELS];
+	unsigned long since = race_clock();
 
 	race_lock(&lock);
+	race_time("wait for the lock", since);
 	change_begins();
 	find_before(cpu, deadline[cpu], before);
 	for (int level = 0; level < height[cpu]; level++)

@@ -4,14 +4,19 @@
  *
  * After PRAcTISE (Falzoi, Lelli, Lipari 2012), figure 1. Each simulated CPU is a thread with a ready queue of its own. In each cycle
  *
- *	the first task has run to its end, or is over its deadline?	it leaves
- *	an event is drawn			a task arrives | the first one ends | nothing
- *	the first task is another one now?	preempt() or finish() of the structure, under the queue's lock
- *	a task left?				pull: from a CPU with two tasks or more, if its second is worth more than ours
- *	two tasks or more?			push: find() a CPU for the second, lock both queues, look again, move it
+ *	an event is drawn, or read		a task arrives | the first one ends | nothing
+ *	the first task is over its deadline, or has run to its end?	it leaves
  *
- * The time of events is simulated: a cycle is one period, whatever it takes. So each CPU's stream of events follows from the seed alone;
- * in which order the CPUs' calls happen is up to the machine. Now and then one thread locks all queues and compares the structure with them.
+ * and each time a task has come or left:
+ *
+ *	the first task is another one now?	preempt() or finish() of the structure, under the queue's lock
+ *	pull					from a CPU with two tasks or more, if its second is worth more than our first: the one that
+ *						pull_find() says, or each in turn
+ *	two tasks or more? push			find() a CPU for the second, lock both queues, look again, move it
+ *
+ * The time of events is simulated: a cycle is one period, whatever it takes. So each CPU's stream of events follows from the seed, or the
+ * file of events, alone; in which order the CPUs' calls happen is up to the machine. Now and then one thread locks all queues and compares
+ * the structure with them.
  *
  *	stress NAME=NUMBER ...		results go to standard output, a line each; samples to the file `samples`
  */
@@ -41,8 +46,9 @@ extern const struct race_target schedlab_race_target;
 static struct {
 	long threads, cpus, cycles, period_ns, arrive_ppm, end_ppm, deadline_low_ns, deadline_high_ns, run_low_ns, run_high_ns;
 	long seed, check_us, is_paced, limit_s;
-	long measured;			/* a bit for each operation whose calls are measured */
-	const char *samples;
+	long measured;			/* a bit for each operation whose calls are measured, and one for what the structure measures */
+	long span_ns;			/* of the file of events: then it begins again */
+	const char *samples, *events;
 } o = { .threads = 2, .cpus = 1, .cycles = 1000, .period_ns = 10000000, .arrive_ppm = 200000, .end_ppm = 100000,
 	.deadline_low_ns = 10000000, .deadline_high_ns = 100000000, .run_low_ns = 5000000, .run_high_ns = 15000000, .seed = 1, .check_us = 50000, .limit_s = 60 };
 
@@ -52,6 +58,7 @@ static const struct { const char *name; long *at; } OPTIONS[] = {
 	{ "deadline_low_ns", &o.deadline_low_ns }, { "deadline_high_ns", &o.deadline_high_ns },
 	{ "run_low_ns", &o.run_low_ns }, { "run_high_ns", &o.run_high_ns },
 	{ "check_us", &o.check_us }, { "is_paced", &o.is_paced }, { "measured", &o.measured }, { "limit_s", &o.limit_s },
+	{ "span_ns", &o.span_ns },
 };
 
 static int read_options(char **words)
@@ -63,8 +70,8 @@ static int read_options(char **words)
 		if (!value)
 			return -1;
 		*value++ = 0;
-		if (!strcmp(*words, "samples")) {
-			o.samples = value;
+		if (!strcmp(*words, "samples") || !strcmp(*words, "events")) {
+			*(**words == 's' ? &o.samples : &o.events) = value;
 			continue;
 		}
 		for (i = 0; i < sizeof(OPTIONS) / sizeof(OPTIONS[0]) && strcmp(OPTIONS[i].name, *words); i++)
@@ -78,17 +85,26 @@ static int read_options(char **words)
 
 /* ---- simulated CPUs ---- */
 
-enum op { SET, CLEAR, FIND, PUSH, PULL, ENQUEUE, DEQUEUE, NR_OPS };
-static const char *const NAMES[NR_OPS] = { "set", "clear", "find", "push", "pull", "enqueue", "dequeue" };
-enum { PRIORITY_MAX = 99, QUEUE_MAX = 256, SAMPLES_MAX = 1 << 20, TRIES = 3 };
+enum op { SET, CLEAR, FIND, PUSH, PULL, ENQUEUE, DEQUEUE, PULL_SET, PULL_FIND, NR_OPS };
+static const char *const NAMES[NR_OPS] = { "set", "clear", "find", "push", "pull", "enqueue", "dequeue", "pull_set", "pull_find" };
+enum { PRIORITY_MAX = 99, QUEUE_MAX = 256, SAMPLES_MAX = 1 << 20, TRIES = 3, MEASURES_MAX = 16 };
+enum { AHEAD_MAX = 4 };			/* a CPU's time is at most so many cycles before another's */
 
 struct sample { u64 start, cycles; uint32_t op, cpu; };
+
+/* A task that comes: a line of the file of events, which is in order of CPU and time. */
+struct event { u64 at_ns; long priority, deadline_ns, run_ns; u64 cpu; };
 
 static struct cpu {
 	unsigned int lock;
 	int nr;				/* others look at it without the lock */
 	struct ready { long key, left_ns; } tasks[QUEUE_MAX];	/* a heap: the first one at 0 */
 	u64 random;
+	long at;			/* the cycle it is in; others look at it */
+	long told_first, told_second;	/* what the structures were told last */
+	const char *calling;		/* the hook that this thread is in */
+	const struct event *events, *next, *events_end;
+	u64 events_from_ns;		/* when they began, this time */
 	struct sample *samples;
 	u64 nr_samples, nr_unkept, own_cycles, inner_cycles, nr_measured;
 	u64 arrivals, ends, early_ends, misses, refused, pushes, pushed, pulls, calls[NR_OPS];
@@ -161,14 +177,18 @@ FINDING(race_fail, "finding")
 FINDING(race_warn, "finding")
 FINDING(race_refuse, "refused")
 
+/* The process ends: whoever is in a hook has not come back from it. */
 static void out_of_time(int signal)
 {
-	(void)signal;
-	static const char text[] = "finding a call does not return, or CPUs wait for each other: the limit of time is over\n";
+	char text[256];
+	int at = 0;
 
-	if (write(1, text, sizeof(text) - 1) > 0)
-		_exit(1);
-	_exit(2);
+	(void)signal;
+	for (int cpu = 0; cpu < o.threads && at < (int)sizeof(text) - 40; cpu++)
+		if (cpus[cpu].calling)
+			at += snprintf(text + at, sizeof(text) - at, "%s cpu%d in %s()", at ? "," : ":", cpu, cpus[cpu].calling);
+	put("finding a call does not return, or CPUs wait for each other, for %ld s%.*s\n", o.limit_s, at, text);
+	_exit(1);
 }
 
 /* splitmix64 */
@@ -209,35 +229,32 @@ static void sift_up(struct cpu *c, int at, struct ready task)
 	c->tasks[at] = task;
 }
 
-static void enqueue(struct cpu *c, struct ready task)
+static long insert(struct cpu *c, struct ready task)
 {
 	sift_up(c, c->nr, task);
 	__atomic_store_n(&c->nr, c->nr + 1, __ATOMIC_RELAXED);
-	if (T.enqueue)
-		T.enqueue((int)(c - cpus), task.key);
+	return 0;
 }
 
-static struct ready take(struct cpu *c, int at)
+static long erase(struct cpu *c, int at)
 {
-	struct ready out = c->tasks[at], last = c->tasks[c->nr - 1];
+	struct ready last = c->tasks[c->nr - 1];
 
 	__atomic_store_n(&c->nr, c->nr - 1, __ATOMIC_RELAXED);
-	if (at < c->nr) {
-		for (;;) {
-			int child = 2 * at + 1;
+	if (at == c->nr)
+		return 0;
+	for (;;) {
+		int child = 2 * at + 1;
 
-			if (child + 1 < c->nr && goes_before(&c->tasks[child + 1], &c->tasks[child]))
-				child++;
-			if (child >= c->nr || !goes_before(&c->tasks[child], &last))
-				break;
-			c->tasks[at] = c->tasks[child];
-			at = child;
-		}
-		sift_up(c, at, last);
+		if (child + 1 < c->nr && goes_before(&c->tasks[child + 1], &c->tasks[child]))
+			child++;
+		if (child >= c->nr || !goes_before(&c->tasks[child], &last))
+			break;
+		c->tasks[at] = c->tasks[child];
+		at = child;
 	}
-	if (T.dequeue)
-		T.dequeue((int)(c - cpus), out.key);
-	return out;
+	sift_up(c, at, last);
+	return 0;
 }
 
 /* where the second task stands; there are two or more */
@@ -249,6 +266,11 @@ static int second(const struct cpu *c)
 long race_first(int cpu)
 {
 	return cpus[cpu].nr ? cpus[cpu].tasks[0].key : -1;
+}
+
+long race_second(int cpu)
+{
+	return cpus[cpu].nr > 1 ? cpus[cpu].tasks[second(&cpus[cpu])].key : -1;
 }
 
 /* ---- measuring ---- */
@@ -297,16 +319,79 @@ static void keep(enum op op, u64 start, u64 stop, u64 inner)
 		(struct sample){ start, cycles > own ? cycles - own : 0, op, (uint32_t)self };
 }
 
-#define MEASURED(op, call)					\
+/* `name`: the hook that is called, or NULL. */
+#define MEASURED(op, name, call)				\
 	({							\
-		u64 __before = cpus[self].nr_measured;		\
+		struct cpu *__c = &cpus[self];			\
+		const char *__was = __c->calling;		\
+		u64 __before = __c->nr_measured;		\
+								\
+		__c->calling = (name);				\
 		u64 __start = o.measured & 1 << (op) ? begin() : 0; \
 		__auto_type __result = (call);			\
 		if (o.measured & 1 << (op))			\
-			keep(op, __start, end(), cpus[self].nr_measured - __before); \
-		cpus[self].calls[op]++;				\
+			keep(op, __start, end(), __c->nr_measured - __before); \
+		__c->calling = __was;				\
+		__c->calls[op]++;				\
 		__result;					\
 	})
+
+/* What a structure measures of itself: names, each a literal. */
+static struct { const char *name; int is_time; } measures[MEASURES_MAX];
+
+static void keep_measure(const char *name, int is_time, u64 start, u64 value)
+{
+	static unsigned int lock;
+	int at;
+
+	if (self < 0)
+		return;
+	for (at = 0; at < MEASURES_MAX && __atomic_load_n(&measures[at].name, __ATOMIC_ACQUIRE); at++)
+		if (!strcmp(measures[at].name, name))
+			break;
+	if (at == MEASURES_MAX)
+		race_refuse("more than %d measures: '%s' is one too many", MEASURES_MAX, name);
+	if (!measures[at].name) {
+		race_lock(&lock);
+		for (at = 0; at < MEASURES_MAX && measures[at].name && strcmp(measures[at].name, name); at++)
+			;
+		if (at < MEASURES_MAX && !measures[at].name) {
+			measures[at].is_time = is_time;
+			__atomic_store_n(&measures[at].name, name, __ATOMIC_RELEASE);
+		}
+		race_unlock(&lock);
+		if (at == MEASURES_MAX)
+			race_refuse("more than %d measures: '%s' is one too many", MEASURES_MAX, name);
+	}
+	if (!is_time) {
+		/* a number is kept as it is */
+		struct cpu *c = &cpus[self];
+
+		if (c->nr_samples == SAMPLES_MAX)
+			c->nr_unkept++;
+		else
+			c->samples[c->nr_samples++] = (struct sample){ start, value, NR_OPS + at, (uint32_t)self };
+		return;
+	}
+	keep(NR_OPS + at, start, start + value, 0);
+}
+
+int race_measures;
+
+unsigned long race_clock_now(void)
+{
+	return begin();
+}
+
+void race_keep_time(const char *name, unsigned long since)
+{
+	keep_measure(name, 1, since, end() - since);
+}
+
+void race_keep_count(const char *name, unsigned long number)
+{
+	keep_measure(name, 0, __builtin_ia32_rdtsc(), number);
+}
 
 static int compare(const void *a, const void *b)
 {
@@ -352,35 +437,77 @@ static u64 tsc_hz(void)
 	return (u64)((double)(__builtin_ia32_rdtsc() - tsc) * 1e9 / (double)(ns_end - ns));
 }
 
+/* Cycles of the TSC that 100,000 dependent multiplications take: of several times the least. It follows the clock of the processor. */
+static u64 loop_cycles(void)
+{
+	u64 least = ~0ull;
+
+	for (int i = 0; i < 20; i++) {
+		u64 x = 3, start = begin(), cycles;
+
+		for (int k = 0; k < 100000; k++)
+			asm volatile("imulq %0, %0" : "+r"(x));
+		cycles = end() - start;
+		if (cycles < least)
+			least = cycles;
+	}
+	return least;
+}
+
 /* ---- a cycle ---- */
 
-/* The CPU's first task is another one: the structure hears of it. Under the queue's lock. */
-static void tell(int cpu, long was)
+/* The CPU's first task, or its second, is another one: the structures hear of it. Under the queue's lock. */
+static void tell(int cpu)
 {
-	long is = race_first(cpu);
+	struct cpu *c = &cpus[cpu];
+	long was = c->told_first, is = race_first(cpu);
 
-	if (is == was)
+	c->told_first = is;
+	if (is != was && T.preempt) {
+		if (is < 0 && T.finish)
+			MEASURED(CLEAR, "finish", T.finish(cpu, -1));
+		else if (was >= 0 && is >= 0 && before(was, is) && T.finish)
+			MEASURED(SET, "finish", T.finish(cpu, is));
+		else if (is < 0)
+			MEASURED(CLEAR, "preempt", T.preempt(cpu, 0));
+		else
+			MEASURED(SET, "preempt", T.preempt(cpu, is));
+	}
+	was = c->told_second;
+	is = race_second(cpu);
+	c->told_second = is;
+	if (is == was || !T.pull_preempt)
 		return;
-	if (is < 0 && T.finish)
-		MEASURED(CLEAR, T.finish(cpu, -1));
-	else if (was >= 0 && is >= 0 && before(was, is) && T.finish)
-		MEASURED(SET, T.finish(cpu, is));
-	else if (is < 0)
-		MEASURED(CLEAR, T.preempt(cpu, 0));
+	if (is < 0 && T.pull_finish)
+		MEASURED(PULL_SET, "pull_finish", T.pull_finish(cpu, -1));
+	else if (was >= 0 && is >= 0 && before(was, is) && T.pull_finish)
+		MEASURED(PULL_SET, "pull_finish", T.pull_finish(cpu, is));
 	else
-		MEASURED(SET, T.preempt(cpu, is));
+		MEASURED(PULL_SET, "pull_preempt", T.pull_preempt(cpu, is < 0 ? 0 : is));
 }
 
-static long add(struct cpu *c, struct ready task)
+/* A queue of the target's own is measured without ours, which is kept beside it. */
+static void enqueue(struct cpu *c, struct ready task)
 {
-	enqueue(c, task);
-	return 0;
+	if (!T.enqueue) {
+		MEASURED(ENQUEUE, NULL, insert(c, task));
+		return;
+	}
+	insert(c, task);
+	MEASURED(ENQUEUE, "enqueue", T.enqueue((int)(c - cpus), task.key));
 }
 
-static long drop(struct cpu *c)
+static struct ready take(struct cpu *c, int at)
 {
-	take(c, 0);
-	return 0;
+	struct ready out = c->tasks[at];
+
+	if (!T.dequeue) {
+		MEASURED(DEQUEUE, NULL, erase(c, at));
+		return out;
+	}
+	erase(c, at);
+	MEASURED(DEQUEUE, "dequeue", T.dequeue((int)(c - cpus), out.key));
+	return out;
 }
 
 /* Locks another queue, too; ours is given back for it where the order of locks wants that. */
@@ -395,30 +522,42 @@ static void lock_both(int other)
 	race_lock(&cpus[self].lock);
 }
 
-/* Takes the second task of another CPU, if it is worth more than our first. Whether one was taken. Our queue is locked. */
+/* Takes the second task of another CPU, if it is worth more than our first. Whether it was taken. Our queue is locked. */
+static long pull_from(struct cpu *mine, int other)
+{
+	struct cpu *its = &cpus[other];
+	long taken = 0;
+
+	if (__atomic_load_n(&its->nr, __ATOMIC_RELAXED) < 2)
+		return 0;
+	lock_both(other);
+	if (its->nr >= 2 && mine->nr < QUEUE_MAX) {
+		long first = race_first(self);
+
+		if (first < 0 || before(race_second(other), first)) {
+			enqueue(mine, take(its, second(its)));
+			tell(other);
+			tell(self);
+			taken = 1;
+		}
+	}
+	race_unlock(&its->lock);
+	return taken;
+}
+
 static long pull(struct cpu *mine)
 {
 	long taken = 0;
 
-	for (int i = 1; i < o.threads; i++) {
-		int other = (self + i) % (int)o.threads;
-		struct cpu *its = &cpus[other];
+	if (T.pull_find) {
+		long from = MEASURED(PULL_FIND, "pull_find", T.pull_find(self, race_first(self)));
 
-		if (__atomic_load_n(&its->nr, __ATOMIC_RELAXED) < 2)
-			continue;
-		lock_both(other);
-		if (its->nr >= 2 && mine->nr < QUEUE_MAX) {
-			int at = second(its);
-			long was = race_first(self);
-
-			if (was < 0 || before(its->tasks[at].key, was)) {
-				enqueue(mine, take(its, at));
-				tell(self, was);
-				taken++;
-			}
-		}
-		race_unlock(&its->lock);
+		if (from < -1 || from >= o.threads)
+			race_fail("pull_find() returns a CPU that is not there");
+		return from < 0 || from == self ? 0 : pull_from(mine, (int)from);
 	}
+	for (int i = 1; i < o.threads; i++)
+		taken += pull_from(mine, (self + i) % (int)o.threads);
 	return taken;
 }
 
@@ -428,7 +567,7 @@ static long push(struct cpu *mine)
 	long key = mine->tasks[second(mine)].key;
 
 	for (int i = 0; i < TRIES; i++) {
-		long to = MEASURED(FIND, T.find(self, key));
+		long to = MEASURED(FIND, "find", T.find(self, key));
 		long went = 0;
 
 		if (to < -1 || to >= o.threads)
@@ -443,7 +582,8 @@ static long push(struct cpu *mine)
 
 			if (was < 0 || before(key, was)) {
 				enqueue(its, take(mine, second(mine)));
-				tell((int)to, was);
+				tell((int)to);
+				tell(self);
 				went = 1;
 			}
 		}
@@ -456,44 +596,92 @@ static long push(struct cpu *mine)
 	return 0;
 }
 
-static void cycle(struct cpu *c, long n)
+/* A task has come or left: the structure hears of it, then figure 1's pull and push. */
+static void changed(struct cpu *c)
 {
-	u64 event = draw(c) % 1000000, now = (u64)n * (u64)o.period_ns;
-	long key = T.least_first ? (long)now + between(c, o.deadline_low_ns, o.deadline_high_ns) : between(c, 1, PRIORITY_MAX);
-	struct ready new = { key, between(c, o.run_low_ns, o.run_high_ns) };
-	long was, left = 0;
-
-	race_lock(&c->lock);
-	was = race_first(self);
-	if (was >= 0) {
-		int is_over = T.least_first && (u64)was <= now;
-
-		c->tasks[0].left_ns -= o.period_ns;
-		if (is_over || c->tasks[0].left_ns <= 0) {
-			MEASURED(DEQUEUE, drop(c));
-			*(is_over ? &c->misses : &c->ends) += 1;
-			left = 1;
-		}
-	}
-	if (event < (u64)o.arrive_ppm) {
-		c->arrivals++;
-		if (c->nr == QUEUE_MAX)
-			c->refused++;
-		else
-			MEASURED(ENQUEUE, add(c, new));
-	} else if (event < (u64)(o.arrive_ppm + o.end_ppm) && c->nr) {
-		MEASURED(DEQUEUE, drop(c));
-		c->early_ends++;
-		left = 1;
-	}
-	tell(self, was);
-	if (left)
-		c->pulls += (u64)MEASURED(PULL, pull(c));
+	tell(self);
+	c->pulls += (u64)MEASURED(PULL, NULL, pull(c));
 	while (T.find && c->nr >= 2) {
 		c->pushes++;
-		if (!MEASURED(PUSH, push(c)))
+		if (!MEASURED(PUSH, NULL, push(c)))
 			break;
 		c->pushed++;
+	}
+}
+
+static void on_activation(struct cpu *c, struct ready task)
+{
+	c->arrivals++;
+	if (c->nr == QUEUE_MAX) {
+		c->refused++;
+		return;
+	}
+	enqueue(c, task);
+	changed(c);
+}
+
+static void on_block(struct cpu *c)
+{
+	take(c, 0);
+	changed(c);
+}
+
+/* Tasks that come in this cycle, as the file says. */
+static void read_events(struct cpu *c, u64 until_ns)
+{
+	while (c->events < c->events_end) {
+		const struct event *e = c->next;
+
+		if (c->events_from_ns + e->at_ns >= until_ns)
+			return;
+		on_activation(c, (struct ready){ T.least_first ? (long)c->events_from_ns + e->deadline_ns : e->priority, e->run_ns });
+		if (++c->next == c->events_end) {
+			c->next = c->events;
+			c->events_from_ns += (u64)o.span_ns;
+		}
+	}
+}
+
+static void draw_event(struct cpu *c, u64 now)
+{
+	u64 event = draw(c) % 1000000;
+	long key = T.least_first ? (long)now + between(c, o.deadline_low_ns, o.deadline_high_ns) : between(c, 1, PRIORITY_MAX);
+	struct ready new = { key, between(c, o.run_low_ns, o.run_high_ns) };
+
+	if (event < (u64)o.arrive_ppm) {
+		on_activation(c, new);
+	} else if (event < (u64)(o.arrive_ppm + o.end_ppm) && c->nr) {
+		c->early_ends++;
+		on_block(c);
+	}
+}
+
+static void cycle(struct cpu *c, long n)
+{
+	u64 now = (u64)n * (u64)o.period_ns;
+	long left_ns = o.period_ns;
+
+	race_lock(&c->lock);
+	if (o.events)
+		read_events(c, now + (u64)o.period_ns);
+	else
+		draw_event(c, now);
+	/* one task after the other runs; who is over its deadline leaves */
+	while (c->nr && left_ns) {
+		struct ready *first = &c->tasks[0];
+		long ran = first->left_ns < left_ns ? first->left_ns : left_ns;
+
+		if (T.least_first && (u64)first->key <= now) {
+			c->misses++;
+			on_block(c);
+			continue;
+		}
+		left_ns -= ran;
+		first->left_ns -= ran;
+		if (!first->left_ns) {
+			c->ends++;
+			on_block(c);
+		}
 	}
 	race_unlock(&c->lock);
 }
@@ -508,7 +696,32 @@ static void set_base(int cpu)
 	asm volatile("movq %0, %%r15" : : "r"(base));
 }
 
-static pthread_barrier_t start_line;
+static pthread_barrier_t start_line, all_here;
+
+/* Waits for those who are behind. Where CPUs have few processors, one would else be seconds of simulated time before another. */
+static long wait_for_others(long n)
+{
+	long least;
+
+	if (o.threads > o.cpus) {
+		/* who waits gives its processor to others */
+		if (n)
+			pthread_barrier_wait(&all_here);
+		return n + AHEAD_MAX;
+	}
+	for (;;) {
+		least = n;
+		for (int i = 0; i < o.threads; i++) {
+			long at = __atomic_load_n(&cpus[i].at, __ATOMIC_RELAXED);
+
+			if (at < least)
+				least = at;
+		}
+		if (n - least < AHEAD_MAX)
+			return least + AHEAD_MAX;
+		race_relax();
+	}
+}
 
 static void *live(void *argument)
 {
@@ -528,13 +741,16 @@ static void *live(void *argument)
 		if (!c->samples)
 			race_refuse("no memory for the samples");
 		memset(c->samples, 0, SAMPLES_MAX * sizeof(*c->samples));
-		c->own_cycles = own_cost(0);
+		c->own_cycles = own_cost(0);	/* its page faults are over, too */
 		c->inner_cycles = own_cost(1) - c->own_cycles;
 	}
 	set_base(cpu);
 	pthread_barrier_wait(&start_line);
 	clock_gettime(CLOCK_MONOTONIC, &due);
-	for (long n = 0; n < o.cycles; n++) {
+	for (long n = 0, until = 0; n < o.cycles; n++) {
+		__atomic_store_n(&c->at, n, __ATOMIC_RELAXED);
+		if (n >= until)
+			until = wait_for_others(n);
 		cycle(c, n);
 		if (o.is_paced) {
 			due.tv_nsec += o.period_ns % 1000000000;
@@ -544,6 +760,7 @@ static void *live(void *argument)
 				;
 		}
 	}
+	__atomic_store_n(&c->at, o.cycles, __ATOMIC_RELAXED);
 	__atomic_add_fetch(&stopped, 1, __ATOMIC_SEQ_CST);
 	return NULL;
 }
@@ -555,6 +772,8 @@ static void check(void)
 
 	for (cpu = 0; cpu < o.threads; cpu++)
 		race_lock(&cpus[cpu].lock);
+	if (T.check)
+		T.check();
 	if (T.rest)
 		T.rest();
 	checks++;
@@ -562,7 +781,7 @@ static void check(void)
 		race_unlock(&cpus[cpu].lock);
 }
 
-static void print_results(u64 hz, u64 wall_ns)
+static void print_results(u64 hz, u64 loop, u64 wall_ns)
 {
 	struct cpu sum = { 0 };
 	unsigned int eax, ebx, ecx = 0, edx = 0;
@@ -582,11 +801,38 @@ static void print_results(u64 hz, u64 wall_ns)
 		put("calls_%s %lu\n", NAMES[op], sum.calls[op]);
 	if (!o.measured)
 		return;
-	put("tsc_hz %lu\ntsc_hz_end %lu\n", hz, tsc_hz());
+	put("tsc_hz %lu\ntsc_hz_end %lu\nloop_cycles %lu\nloop_cycles_end %lu\n", hz, tsc_hz(), loop, loop_cycles());
 	put("tsc_invariant %d\n", __get_cpuid(0x80000007, &eax, &ebx, &ecx, &edx) ? (int)(edx >> 8 & 1) : 0);
 	put("is_guest %d\n", is_guest);
 	for (int i = 0; i < o.threads; i++)
 		put("own_cycles %lu\ninner_cycles %lu\n", cpus[i].own_cycles, cpus[i].inner_cycles);
+	for (int i = 0; i < MEASURES_MAX && measures[i].name; i++)
+		put("measure %s %s\n", measures[i].is_time ? "cycles" : "number", measures[i].name);
+}
+
+/* The file of events, and each CPU's part of it. */
+static void open_events(void)
+{
+	FILE *file = fopen(o.events, "r");
+	struct event *all;
+	long bytes;
+
+	if (!file || fseek(file, 0, SEEK_END) || (bytes = ftell(file)) < 0 || fseek(file, 0, SEEK_SET))
+		race_refuse("the events cannot be read from %s: %s", o.events, strerror(errno));
+	all = malloc((size_t)bytes + 1);
+	if (!all || fread(all, 1, (size_t)bytes, file) != (size_t)bytes)
+		race_refuse("the events cannot be read from %s", o.events);
+	fclose(file);
+	for (struct event *e = all; e < all + (size_t)bytes / sizeof(*all); e++) {
+		struct cpu *c;
+
+		if (e->cpu >= (u64)o.threads)
+			race_refuse("an event of a CPU that is not there");
+		c = &cpus[e->cpu];
+		if (!c->events)
+			c->events = c->next = e;
+		c->events_end = e + 1;
+	}
 }
 
 static int write_samples(void)
@@ -604,23 +850,41 @@ static int write_samples(void)
 int main(int nr, char **words)
 {
 	pthread_t threads[RACE_CPUS_MAX];
-	u64 hz = 0, start_ns;
+	u64 hz = 0, loop = 0, start_ns;
 	unsigned int eax, ebx, ecx = 0, edx;
 
 	(void)nr;
 	if (read_options(words + 1) || o.threads < 1 || o.threads > RACE_CPUS_MAX || o.cpus < 1 || o.deadline_low_ns > o.deadline_high_ns ||
 	    o.run_low_ns > o.run_high_ns)
 		race_refuse("options that only its caller gives");
-	if (!T.preempt)
-		race_refuse("the target has no hook preempt(): there is nothing to call");
+	if (!o.cycles) {
+		/* what there is, for its caller */
+		put("hook_preempt %d\nhook_finish %d\nhook_find %d\nleast_first %d\n", !!T.preempt, !!T.finish, !!T.find, !!T.least_first);
+		return 0;
+	}
+	if (!T.preempt && !T.enqueue)
+		race_refuse("%s: the target has no hook preempt() and no enqueue(), so there is nothing to call: "
+			    "add one to RACE_TARGET() (schedlab race --header)", T.name ? T.name : "?");
+	if (!T.enqueue != !T.dequeue)
+		race_refuse("%s: the target has %s() and no %s(): a ready queue needs both in RACE_TARGET()", T.name ? T.name : "?",
+			    T.enqueue ? "enqueue" : "dequeue", T.enqueue ? "dequeue" : "enqueue");
+	if (!T.pull_find != !T.pull_preempt)
+		race_refuse("%s: the target has %s() and no %s(): a structure for pull() needs both in RACE_TARGET()", T.name ? T.name : "?",
+			    T.pull_find ? "pull_find" : "pull_preempt", T.pull_find ? "pull_preempt" : "pull_find");
+	if (o.events)
+		open_events();
+	for (int cpu = 0; cpu < o.threads; cpu++)
+		cpus[cpu].told_first = cpus[cpu].told_second = -1;
 	signal(SIGALRM, out_of_time);
 	alarm((unsigned int)o.limit_s);
+	is_guest = __get_cpuid(1, &eax, &ebx, &ecx, &edx) ? (int)(ecx >> 31 & 1) : 0;
+	race_measures = o.measured >> NR_OPS & 1;
 	if (o.measured) {
 		if (mlockall(MCL_CURRENT | MCL_FUTURE))
 			put("unlocked %s\n", strerror(errno));
 		hz = tsc_hz();
+		loop = loop_cycles();
 	}
-	is_guest = __get_cpuid(1, &eax, &ebx, &ecx, &edx) ? (int)(ecx >> 31 & 1) : 0;
 	set_base(0);
 	if (T.init && T.init((int)o.threads))
 		race_refuse("init() says that the structure cannot be had");
@@ -629,6 +893,7 @@ int main(int nr, char **words)
 	if (T.begin)
 		T.begin();
 	pthread_barrier_init(&start_line, NULL, (unsigned int)o.threads + 1);
+	pthread_barrier_init(&all_here, NULL, (unsigned int)o.threads);
 	for (long cpu = 0; cpu < o.threads; cpu++)
 		if (pthread_create(&threads[cpu], NULL, live, (void *)cpu))
 			race_refuse("thread %ld cannot be made", cpu);
@@ -645,7 +910,9 @@ int main(int nr, char **words)
 		pthread_join(threads[cpu], NULL);
 	u64 wall_ns = now_ns() - start_ns;
 	check();
-	print_results(hz, wall_ns);
+	if (T.cleanup)
+		T.cleanup();
+	print_results(hz, loop, wall_ns);
 	if (o.samples && write_samples()) {
 		put("refused the samples cannot be written to %s: %s\n", o.samples, strerror(errno));
 		return 3;

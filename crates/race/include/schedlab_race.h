@@ -39,7 +39,8 @@ struct race_op {
 
 /*
  * What is tested. The hooks have the names and meanings of PRAcTISE (Falzoi, Lelli, Lipari, 2012). NULL: there is none.
- * The first five of them are operations of these names in a scenario, beside those in `ops`.
+ * Those that take a CPU and a key are operations of these names in a scenario, beside those in `ops`. A CPU's own calls of preempt(),
+ * finish(), pull_preempt(), pull_finish(), enqueue() and dequeue() come one after the other: the lock of its queue is held.
  */
 struct race_target {
 	unsigned int version;			/* RACE_VERSION */
@@ -52,8 +53,8 @@ struct race_target {
 	long (*preempt)(int cpu, long key);	/* the CPU's first task is one with this priority or deadline now */
 	long (*finish)(int cpu, long key);	/* that task has ended, the next one has this key; -1: there is none */
 	long (*find)(int cpu, long key);	/* the CPU to send a task with this key to (push) or take one from (pull); -1: none */
-	long (*enqueue)(int cpu, long key);	/* local ready queue */
-	long (*dequeue)(int cpu, long key);
+	long (*enqueue)(int cpu, long key);	/* the CPU's own ready queue: a task with this key comes */
+	long (*dequeue)(int cpu, long key);	/* one with this key leaves */
 	void (*check)(void);			/* alone, at every point after a store: calls race_fail() if something does not hold */
 	void (*rest)(void);			/* alone, when all CPUs have ended: the same */
 	const struct race_op *ops;		/* ends with a name of NULL */
@@ -61,6 +62,10 @@ struct race_target {
 	void *cpu_base;				/* what register r15 holds on CPU 0, with a stride from CPU to CPU; NULL: nothing particular */
 	unsigned long cpu_stride;
 	int least_first;			/* which key of a queue is first: 0: the greatest (priorities), 1: the least (deadlines) */
+	/* A second structure, for pull(): of each CPU's second task. NULL: queues are searched one after the other, as the kernel does. */
+	long (*pull_preempt)(int cpu, long key);	/* the CPU's second task is one with this key now */
+	long (*pull_finish)(int cpu, long key);		/* that task has gone, the next second one has this key; -1: there is none */
+	long (*pull_find)(int cpu, long key);		/* the CPU whose second task goes before one with this key (-1: any); -1: none */
 };
 
 #define RACE_TARGET(...) \
@@ -85,6 +90,38 @@ void race_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
  * compared with it.
  */
 long race_first(int cpu);
+/* The same of its second task, for a structure of pull(). */
+long race_second(int cpu);
+
+/*
+ * Measures of the target's own, under --cost: each has a row beside find and set, and its samples. A name is a literal.
+ *	unsigned long since = race_clock(); ...; race_time("wait for the lock", since);		cycles
+ *	race_count("steps of a search", steps);							a number
+ */
+#ifdef RACE_THREADS
+extern int race_measures;		/* whether this run is for them; else they cost a look at it */
+unsigned long race_clock_now(void);
+void race_keep_time(const char *name, unsigned long since);
+void race_keep_count(const char *name, unsigned long number);
+static inline __attribute__((unused)) unsigned long race_clock(void)
+{
+	return race_measures ? race_clock_now() : 0;
+}
+static inline __attribute__((unused)) void race_time(const char *name, unsigned long since)
+{
+	if (race_measures)
+		race_keep_time(name, since);
+}
+static inline __attribute__((unused)) void race_count(const char *name, unsigned long number)
+{
+	if (race_measures)
+		race_keep_count(name, number);
+}
+#else
+static inline __attribute__((unused)) unsigned long race_clock(void) { return 0; }
+static inline __attribute__((unused)) void race_time(const char *name, unsigned long since) { (void)name, (void)since; }
+static inline __attribute__((unused)) void race_count(const char *name, unsigned long number) { (void)name, (void)number; }
+#endif
 
 /* A spin lock: 0 is free. A CPU that waits is not run; CPUs that wait for each other are a deadlock. */
 #ifndef RACE_THREADS

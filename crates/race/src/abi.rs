@@ -65,6 +65,9 @@ pub(crate) struct Target {
     pub(crate) cpu_base: *mut c_void,
     pub(crate) cpu_stride: usize,
     pub(crate) least_first: c_int,
+    pub(crate) pull_preempt: Hook,
+    pub(crate) pull_finish: Hook,
+    pub(crate) pull_find: Hook,
 }
 
 /// `struct engine`: what the hooks call.

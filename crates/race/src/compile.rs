@@ -307,7 +307,7 @@ const SANITIZER: &str = "-fsanitize=thread";
 /// How the name of such a program ends.
 const SANITIZED: &str = ".tsan";
 /// `schedlab_threads.h`, which `schedlab_race.h` includes then.
-const THREADS_HEADER: &str = include_str!("../include/schedlab_threads.h");
+pub(crate) const THREADS_HEADER: &str = include_str!("../include/schedlab_threads.h");
 const STRESS: &str = include_str!("../c/stress.c");
 
 /// A target as a program whose CPUs are threads: a kernel's, with the hooks of `linux/race/stress_NAME.c`.
@@ -371,8 +371,16 @@ pub fn own_program(path: &Path, defines: &[String], sanitized: bool) -> Result<C
     })
 }
 
-/// A C file and all that it includes of its user's: what decides which program it is.
-fn included(path: &Path, dir: &Path, defines: &[String]) -> Result<Vec<u8>, RaceError> {
+/// A C file and the files that it includes of its user's.
+pub(crate) fn included_files(path: &Path, defines: &[String]) -> Result<Vec<PathBuf>, RaceError> {
+    let dir = temporary(&std::env::temp_dir())?;
+    write(&dir.path().join("schedlab_race.h"), HEADER)?;
+    write(&dir.path().join("schedlab_threads.h"), THREADS_HEADER)?;
+    files_of(path, dir.path(), defines)
+}
+
+/// The same, with the headers in `dir`.
+fn files_of(path: &Path, dir: &Path, defines: &[String]) -> Result<Vec<PathBuf>, RaceError> {
     let mut gcc = Command::new("gcc");
     gcc.arg("-MM").args(defines.iter().map(|define| format!("-D{define}"))).arg("-I").arg(dir).arg(path);
     let output = gcc.stdin(Stdio::null()).output().map_err(io("run", "gcc".as_ref()))?;
@@ -380,10 +388,17 @@ fn included(path: &Path, dir: &Path, defines: &[String]) -> Result<Vec<u8>, Race
     //  /tmp/.../schedlab_race.h
     let text = String::from_utf8_lossy(&output.stdout).replace("\\\n", " ");
     let files = text.split_once(':').map_or("", |(_, files)| files).split_whitespace();
-    let mut all = read_bytes(path, SOURCE_BYTES_MAX).map_err(io("read", path))?;
-    for file in files.map(Path::new).filter(|file| *file != path && !file.starts_with(dir)) {
-        // a name with a blank in it is several words here: its text does not count
-        all.extend(read_bytes(file, SOURCE_BYTES_MAX).unwrap_or_default());
+    let others = files.map(Path::new).filter(|file| *file != path && !file.starts_with(dir));
+    // a name with a blank in it is several words here, and none of them is there
+    let others = others.filter(|file| file.is_file()).map(Path::to_owned);
+    Ok([path.to_owned()].into_iter().chain(others).collect())
+}
+
+/// A C file and all that it includes of its user's: what decides which program it is.
+fn included(path: &Path, dir: &Path, defines: &[String]) -> Result<Vec<u8>, RaceError> {
+    let mut all = Vec::new();
+    for file in files_of(path, dir, defines)? {
+        all.extend(read_bytes(&file, SOURCE_BYTES_MAX).map_err(io("read", &file))?);
     }
     Ok(all)
 }

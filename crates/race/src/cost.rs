@@ -6,6 +6,8 @@
 //! 2        set       33,000     26     104   130    1,170
 //! ```
 //!
+//! A structure may measure itself, too (`race_time()`, `race_count()`): each of its measures has rows like a call's.
+//!
 //! PRAcTISE's figures 4 to 6 (Falzoi, Lelli, Lipari 2012) are such numbers for 2 to 48 CPUs.
 
 use std::path::Path;
@@ -23,8 +25,10 @@ use crate::threads::{Load, OPERATIONS, Sample, Stressed, cost, write_arrow};
 /// From so many CPUs on the published order of cycles can be looked for.
 pub const CPUS_FOR_A_CLAIM: u32 = 8;
 /// What a drawing of [`Costs::rows`] shows.
-pub const CAPTION: &str = "Quartiles of each call, with the median; dots are the hundredths of its samples. To the right: \
-                           the median, and how many calls.";
+pub const CAPTION: &str = "Quartiles of each call, with the median; dots are the hundredths of its samples. \
+                           To the right: the median, and how many calls.";
+/// The processor's clock is said to change from such a part on.
+const CLOCK_TOLERANCE: f64 = 0.05;
 /// Quantiles of a row of the drawing.
 const QUANTILES: usize = 100;
 
@@ -70,10 +74,21 @@ impl Costs {
         self.runs.iter().find_map(|(_, one)| one.finding.as_deref())
     }
 
-    /// Cycles of each call, sorted, by number of threads.
+    /// What there are samples of: calls, then the structure's own measures. Whether it is a time.
+    pub fn operations(&self) -> Vec<(&str, bool)> {
+        let mut all: Vec<(&str, bool)> = OPERATIONS.iter().map(|name| (*name, true)).collect();
+        for measure in self.runs.iter().flat_map(|(_, one)| &one.measures) {
+            if !all.iter().any(|(known, _)| *known == measure.name) {
+                all.push((&measure.name, measure.is_time));
+            }
+        }
+        all
+    }
+
+    /// Cycles of each call, or values of a measure, sorted, by number of threads.
     pub fn cycles(&self, operation: &str) -> Vec<(u32, Vec<f64>)> {
         let of = |(threads, one): &(u32, Stressed)| {
-            let is_it = |sample: &&Sample| OPERATIONS[sample.operation as usize] == operation;
+            let is_it = |sample: &&Sample| one.operation(sample) == operation;
             let mut cycles: Vec<f64> = one.samples.iter().filter(is_it).map(|s| s.cycles as f64).collect();
             cycles.sort_by(f64::total_cmp);
             (*threads, cycles)
@@ -84,12 +99,17 @@ impl Costs {
     /// The cells of [`columns`], a row for each operation and number of threads.
     pub fn cells(&self) -> Vec<Vec<Value>> {
         let mut rows = Vec::new();
-        for (threads, _) in &self.runs {
-            for operation in OPERATIONS {
+        for (threads, one) in &self.runs {
+            for (operation, is_time) in self.operations() {
                 for (_, cycles) in self.cycles(operation).iter().filter(|(n, _)| n == threads) {
                     let at = |share: f64| json!(interpolated(cycles, share).unwrap_or(0.0).round() as u64);
                     let ranked = |per_mille: u32| json!(nearest(cycles, per_mille).unwrap_or(0.0) as u64);
-                    let row = [json!(threads), json!(operation), json!(cycles.len())];
+                    let calls = match OPERATIONS.contains(&operation) {
+                        true => one.count(&format!("calls_{operation}")),
+                        false => cycles.len() as u64,
+                    };
+                    let unit = if is_time { "cycles" } else { "number" };
+                    let row = [json!(threads), json!(operation), json!(calls), json!(unit)];
                     rows.push([&row[..], &[at(0.25), at(0.5), at(0.75), ranked(990), ranked(1000)]].concat());
                 }
             }
@@ -114,6 +134,11 @@ impl Costs {
         self.cycles(operation).into_iter().map(row).collect()
     }
 
+    /// How fast the TSC runs, in Hz.
+    pub fn tsc_hz(&self) -> Option<f64> {
+        self.runs.last().map(|(_, one)| one.count("tsc_hz") as f64).filter(|hz| *hz > 0.0)
+    }
+
     /// What must be known to trust the numbers.
     pub fn remarks(&self) -> Vec<String> {
         let Some((cpus, one)) = self.runs.last() else { return Vec::new() };
@@ -134,6 +159,21 @@ impl Costs {
                 count(one.count("unkept"))
             ));
         }
+        let [begin, end] = ["loop_cycles", "loop_cycles_end"].map(|name| one.count(name) as f64);
+        if begin > 0.0 && end > 0.0 {
+            let steps = 1e5;
+            let mut text = format!(
+                "a multiplication that waits for the one before takes {:.2} cycles of the TSC before the last run, \
+                 {:.2} after it",
+                begin / steps,
+                end / steps
+            );
+            if (end / begin - 1.0).abs() > CLOCK_TOLERANCE {
+                text += ": the processor's clock changes, so that cycles of different runs are not comparable; \
+                         fix its frequency (cpupower frequency-set -g performance)";
+            }
+            remarks.push(text);
+        }
         if *cpus < CPUS_FOR_A_CLAIM {
             remarks.push(format!(
                 "not shown: whether costs are in the published order; that asks for {CPUS_FOR_A_CLAIM} CPUs or \
@@ -148,9 +188,7 @@ impl Costs {
     /// # Errors
     /// The file cannot be written.
     pub fn write_arrow(&self, path: &Path) -> Result<(), RaceError> {
-        let all: Vec<(u32, Vec<Sample>)> =
-            self.runs.iter().map(|(n, one)| (*n, one.samples.clone())).collect();
-        write_arrow(path, &all)
+        write_arrow(path, &self.runs)
     }
 }
 
@@ -158,12 +196,17 @@ impl Costs {
 pub fn columns() -> Vec<Column> {
     vec![
         Column::new("threads", "", "each on a CPU of its own"),
-        Column::new("operation", "", "what was called"),
+        Column::new("operation", "", "what was called, or a measure of the structure's own"),
         Column::new("calls", "", "how often"),
-        Column::new("low", "cycles", "first quartile"),
-        Column::new("median", "cycles", "less what measuring takes"),
-        Column::new("high", "cycles", "third quartile"),
-        Column::new("p99", "cycles", "of 100 calls one takes longer"),
-        Column::new("max", "cycles", "the longest"),
+        Column::new(
+            "unit",
+            "",
+            "cycles, less what measuring takes; number: a measure of the structure's own",
+        ),
+        Column::new("low", "", "first quartile"),
+        Column::new("median", "", "half of the calls take no more"),
+        Column::new("high", "", "third quartile"),
+        Column::new("p99", "", "of 100 calls one takes longer"),
+        Column::new("max", "", "the longest"),
     ]
 }

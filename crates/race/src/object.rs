@@ -207,6 +207,9 @@ unsafe fn operations(target: &abi::Target) -> Vec<Operation> {
         ("find", target.find, "KEY: the CPU for a task with this key"),
         ("enqueue", target.enqueue, "KEY: into this CPU's ready queue"),
         ("dequeue", target.dequeue, "KEY: out of this CPU's ready queue"),
+        ("pull_preempt", target.pull_preempt, "KEY: this CPU's second task has this key now"),
+        ("pull_finish", target.pull_finish, "KEY: that task has gone, the next one has this key; -1: none"),
+        ("pull_find", target.pull_find, "KEY: the CPU whose second task goes before this key; -1: any"),
     ] {
         if let Some(hook) = hook {
             all.push(Operation {

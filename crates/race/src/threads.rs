@@ -26,12 +26,14 @@ use schedlab_process::contain::Yard;
 use schedlab_units::Span;
 
 use crate::compile::Compiled;
+use crate::stream::{Stream, TaskEvent};
 use crate::{RaceError, io};
 
 /// The most threads there can be (`RACE_CPUS_MAX`).
 pub const THREADS_MAX: u32 = 64;
 /// What is measured, in the order of `enum op` of `c/stress.c`.
-pub const OPERATIONS: [&str; 7] = ["set", "clear", "find", "push", "pull", "enqueue", "dequeue"];
+pub const OPERATIONS: [&str; 9] =
+    ["set", "clear", "find", "push", "pull", "enqueue", "dequeue", "pull_set", "pull_find"];
 /// Bytes of one sample in the file that the program writes.
 const SAMPLE_BYTES: usize = 24;
 /// Two readings of the TSC's rate may differ by so much of it: they take 20 ms each.
@@ -60,6 +62,8 @@ pub struct Load {
     pub run_times: RangeInclusive<Span>,
     /// Of the streams of events: each thread's follows from it, whatever the others do.
     pub seed: u64,
+    /// Tasks that come, if they are not drawn.
+    pub stream: Option<Arc<Stream>>,
     /// How long the program may take.
     pub limit_s: u32,
 }
@@ -78,6 +82,7 @@ impl Default for Load {
             deadlines: Span::from_ms(10)..=Span::from_ms(100),
             run_times: Span::from_ms(5)..=Span::from_ms(15),
             seed: 1,
+            stream: None,
             limit_s: 60,
         }
     }
@@ -90,10 +95,19 @@ pub struct Sample {
     pub start: u64,
     /// Less what measuring takes.
     pub cycles: u64,
-    /// Index into [`OPERATIONS`].
+    /// Index into [`OPERATIONS`]; from their number on one of [`Stressed::measures`].
     pub operation: u32,
     /// Whose.
     pub cpu: u32,
+}
+
+/// What a structure measures of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Measure {
+    /// What it calls it.
+    pub name: String,
+    /// Cycles; else a number.
+    pub is_time: bool,
 }
 
 /// What a run came to.
@@ -107,12 +121,28 @@ pub struct Stressed {
     pub reports: Vec<(String, u64)>,
     /// Of a run that measures.
     pub samples: Vec<Sample>,
+    /// What the structure measures of itself, by `race_time()` and `race_count()`.
+    pub measures: Vec<Measure>,
 }
 
 impl Stressed {
     /// The number of this name; 0: there is none.
     pub fn count(&self, name: &str) -> u64 {
         self.counts.iter().find(|(known, _)| known == name).map_or(0, |(_, n)| *n)
+    }
+
+    /// What a sample is of.
+    pub fn operation(&self, sample: &Sample) -> &str {
+        match OPERATIONS.get(sample.operation as usize) {
+            Some(name) => name,
+            None => self.measure(sample).map_or("", |measure| &measure.name),
+        }
+    }
+
+    /// Which of the structure's own measures it is of, if it is.
+    pub fn measure(&self, sample: &Sample) -> Option<&Measure> {
+        let at = (sample.operation as usize).checked_sub(OPERATIONS.len())?;
+        self.measures.get(at)
     }
 
     /// Whether cycles mean a time on this machine: the TSC runs at one rate, and its two readings agree.
@@ -130,31 +160,52 @@ pub fn stress(compiled: &Compiled, load: &Load) -> Result<Stressed, RaceError> {
     run(compiled, load, 0)
 }
 
-/// The same, with a sample of each call. It runs twice, the second time for `push` and `pull` alone: others wait for
-/// the locks that these hold, and would wait for the measuring of what is called within them.
+/// The same, with a sample of each call. It runs three times: the second time for `push` and `pull` alone, since others
+/// wait for the locks that these hold, and would wait for the measuring of what is called within them; the third time
+/// for what the structure measures of itself, within its calls.
 ///
 /// # Errors
 /// As [`stress`].
 pub(crate) fn cost(compiled: &Compiled, load: &Load) -> Result<Stressed, RaceError> {
+    let all = (1 << OPERATIONS.len()) - 1;
     let outer = OPERATIONS
         .iter()
         .enumerate()
         .filter(|(_, name)| ["push", "pull"].contains(name))
         .fold(0, |bits, (operation, _)| bits | 1 << operation);
-    let mut whole = run(compiled, load, !outer & ((1 << OPERATIONS.len()) - 1))?;
-    if whole.finding.is_none() {
-        let second = run(compiled, load, outer)?;
-        whole.samples.extend(second.samples);
-        whole.finding = second.finding;
+    let mut whole = run(compiled, load, !outer & all)?;
+    for measured in [outer, all + 1] {
+        if whole.finding.is_some() {
+            break;
+        }
+        let more = run(compiled, load, measured)?;
+        for operation in OPERATIONS.iter().enumerate().filter(|(at, _)| measured >> at & 1 == 1) {
+            let name = format!("calls_{}", operation.1);
+            let number = more.count(&name);
+            whole.counts.retain(|(known, _)| *known != name);
+            whole.counts.push((name, number));
+        }
+        whole.samples.extend(more.samples);
+        whole.measures = more.measures;
+        whole.finding = more.finding;
     }
     Ok(whole)
 }
 
-/// `measured`: a bit for each of [`OPERATIONS`].
+/// Which hooks a target has: `hook_preempt` and so on, and `least_first`; 1 or 0.
+///
+/// # Errors
+/// It cannot be run.
+pub(crate) fn describe(compiled: &Compiled) -> Result<Stressed, RaceError> {
+    let load = Load { cycles: 0, ..Load::default() };
+    run(compiled, &load, 0)
+}
+
+/// `measured`: a bit for each of [`OPERATIONS`], and one for what the structure measures of itself.
 fn run(compiled: &Compiled, load: &Load, measured: u64) -> Result<Stressed, RaceError> {
     let measures = measured != 0;
     let folder = crate::compile::temporary(&std::env::temp_dir())?;
-    let samples = folder.path().join("samples");
+    let [samples, events] = ["samples", "events"].map(|name| folder.path().join(name));
     let parts = |share: f64| (share * 1e6).round() as u64;
     let words = [
         ("threads", u64::from(load.threads)),
@@ -171,12 +222,17 @@ fn run(compiled: &Compiled, load: &Load, measured: u64) -> Result<Stressed, Race
         ("seed", load.seed),
         ("check_us", if load.is_paced { 50_000 } else { 1000 }),
         ("measured", measured),
+        ("span_ns", load.stream.as_ref().map_or(0, |stream| stream.length.as_ns())),
         ("limit_s", u64::from(load.limit_s)),
     ];
     let mut command = Command::new(&compiled.object);
     command.args(words.map(|(name, value)| format!("{name}={value}"))).stdin(Stdio::null());
     if measures {
         command.arg(format!("samples={}", samples.display()));
+    }
+    if let Some(stream) = &load.stream {
+        write_events(&events, stream, load.threads)?;
+        command.arg(format!("events={}", events.display()));
     }
     command.env("TSAN_OPTIONS", "exitcode=0 report_bugs=1 history_size=4");
     schedlab_process::ends_with_us(&mut command, libc::SIGKILL);
@@ -208,6 +264,10 @@ fn heard(text: &str) -> Result<Stressed, RaceError> {
         match (name, rest.parse::<u64>()) {
             ("finding", _) => stressed.finding = Some(rest.to_owned()),
             ("refused", _) => return Err(RaceError::Refused(rest.to_owned())),
+            ("measure", _) => {
+                let (unit, name) = rest.split_once(' ').unwrap_or((rest, ""));
+                stressed.measures.push(Measure { name: name.to_owned(), is_time: unit == "cycles" });
+            }
             (_, Ok(number)) => stressed.counts.push((name.to_owned(), number)),
             _ => {}
         }
@@ -250,42 +310,65 @@ fn read_samples(path: &Path) -> Result<Vec<Sample>, RaceError> {
         operation: long(&row[16..20]) as u32,
         cpu: long(&row[20..24]) as u32,
     };
-    Ok(bytes
-        .chunks_exact(SAMPLE_BYTES)
-        .map(sample)
-        .filter(|s| s.operation < OPERATIONS.len() as u32)
-        .collect())
+    Ok(bytes.chunks_exact(SAMPLE_BYTES).map(sample).collect())
 }
 
-/// All samples as an Arrow file: `threads`, `cpu`, `operation`, `start_cycles`, `cycles`, a row each.
+/// `struct event` of `c/stress.c`, one after the other. With fewer threads than the stream was made for, one has the
+/// tasks of several.
+fn write_events(path: &Path, stream: &Stream, threads: u32) -> Result<(), RaceError> {
+    let mut events: Vec<TaskEvent> =
+        stream.events.iter().map(|event| TaskEvent { cpu: event.cpu % threads, ..*event }).collect();
+    events.sort();
+    let mut bytes = Vec::with_capacity(events.len() * 40);
+    for event in events {
+        let priority = event.priority as u64;
+        for word in
+            [event.at.as_ns(), priority, event.deadline.as_ns(), event.run.as_ns(), u64::from(event.cpu)]
+        {
+            bytes.extend(word.to_le_bytes());
+        }
+    }
+    std::fs::write(path, bytes).map_err(io("write", path))
+}
+
+/// All samples as an Arrow file: `threads`, `cpu`, `operation`, `start_cycles`, `value`, `unit`, a row each.
 ///
 /// # Errors
 /// The file cannot be written.
-pub(crate) fn write_arrow(path: &Path, runs: &[(u32, Vec<Sample>)]) -> Result<(), RaceError> {
+pub(crate) fn write_arrow(path: &Path, runs: &[(u32, Stressed)]) -> Result<(), RaceError> {
     let field = |name: &str, kind: DataType| Field::new(name, kind, false);
     let schema = Arc::new(Schema::new(vec![
         field("threads", DataType::UInt32),
         field("cpu", DataType::UInt32),
         field("operation", DataType::Utf8),
         field("start_cycles", DataType::UInt64),
-        field("cycles", DataType::UInt64),
+        field("value", DataType::UInt64),
+        field("unit", DataType::Utf8),
     ]));
     let failed =
         |error: arrow_schema::ArrowError| io("write", path)(std::io::Error::other(error.to_string()));
-    let file = File::create(path).map_err(io("create", path))?;
-    let mut writer = FileWriter::try_new(file, &schema).map_err(failed)?;
-    for (threads, samples) in runs {
+    let mut bytes = Vec::new();
+    let mut writer = FileWriter::try_new(&mut bytes, &schema).map_err(failed)?;
+    for (threads, one) in runs {
+        let samples = &one.samples;
+        let unit = |sample: &Sample| match one.measure(sample) {
+            Some(measure) if !measure.is_time => "number",
+            _ => "cycles",
+        };
         let columns: Vec<ArrayRef> = vec![
             Arc::new(UInt32Array::from(vec![*threads; samples.len()])),
             Arc::new(samples.iter().map(|s| s.cpu).collect::<UInt32Array>()),
-            Arc::new(StringArray::from_iter_values(samples.iter().map(|s| OPERATIONS[s.operation as usize]))),
+            Arc::new(StringArray::from_iter_values(samples.iter().map(|s| one.operation(s)))),
             Arc::new(samples.iter().map(|s| s.start).collect::<UInt64Array>()),
             Arc::new(samples.iter().map(|s| s.cycles).collect::<UInt64Array>()),
+            Arc::new(StringArray::from_iter_values(samples.iter().map(unit))),
         ];
         let batch = RecordBatch::try_new(Arc::clone(&schema), columns).map_err(failed)?;
         writer.write(&batch).map_err(failed)?;
     }
-    writer.finish().map_err(failed)
+    writer.finish().map_err(failed)?;
+    drop(writer);
+    schedlab_stdx::aside::write(path, &bytes).map_err(io("write", path))
 }
 
 #[cfg(test)]

@@ -39,6 +39,13 @@ fn rivals_are_right_and_one_that_looks_once_is_not() {
         assert_eq!(text != looks_once, name == "latest.h");
         std::fs::write(broken.path().join(name), looks_once).unwrap();
     }
+    for name in ["push_pull.c", "queue_heap.c", "queue_rbtree.c"] {
+        for model in [MemoryModel::Sc, MemoryModel::Lkmm] {
+            let plan = plan_of(&folder.join(name), &[], model, Strategy::Mix);
+            let explored = plan.explore(&own_scenario(&plan)).unwrap();
+            assert_eq!(kinds(&explored), Vec::<&str>::new(), "{name}, {}", model.name());
+        }
+    }
     for name in ["heap.c", "skiplist.c", "combining.c"] {
         for model in [MemoryModel::Sc, MemoryModel::Lkmm] {
             let plan = plan_of(&folder.join(name), &[], model, Strategy::Mix);

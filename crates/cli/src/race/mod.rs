@@ -1,6 +1,7 @@
 //! `schedlab race`: scheduler code under every order of events.
 
 mod audit;
+mod into_kernel;
 mod replay;
 mod result;
 mod scoreboard;
@@ -104,6 +105,14 @@ pub(crate) struct RaceArgs {
     seeds: u64,
     #[command(flatten)]
     threads: threads::ThreadArgs,
+    /// Put the C file into a kernel in place of cpudeadline.c, and build that one as a library: --sched linux-NAME.
+    #[arg(long, value_name = "NAME", requires = "target")]
+    #[arg(conflicts_with_all = ["replay", "scoreboard", "audit", "scenario", "races", "stress", "cost", "seeded"])]
+    into_kernel: Option<String>,
+    /// Of --into-kernel: into this tree of yours, not into a copy of --kernel's source; a real kernel can be built of
+    /// it, too.
+    #[arg(long, value_name = "DIR", requires = "into_kernel", conflicts_with = "kernel")]
+    tree: Option<PathBuf>,
     /// Print schedlab_race.h, for an editor or a compiler.
     #[arg(long)]
     header: bool,
@@ -145,6 +154,9 @@ pub(crate) fn race(args: &RaceArgs, ui: &Ui) -> Result<()> {
     let target = args.target.as_deref().unwrap_or_default();
     if args.threads.is_asked() {
         return threads::threads(target, args, ui);
+    }
+    if let Some(name) = &args.into_kernel {
+        return into_kernel::into_kernel(target, name, args, ui);
     }
     let seeded = match (&args.seeded, args.audit) {
         (None, true) => audit::mended(target, ui)?,

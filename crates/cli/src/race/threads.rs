@@ -7,9 +7,10 @@ use crate::ui::Ui;
 use clap::Args;
 use schedlab_race::compile::{self, Compiled};
 use schedlab_race::cost::{self, Costs};
+use schedlab_race::stream::Stream;
 use schedlab_race::study;
-use schedlab_race::threads::{self, Load, OPERATIONS, Stressed, THREADS_MAX};
-use schedlab_report::chart::{Drawing, Rows, Scale};
+use schedlab_race::threads::{self, Load, Stressed, THREADS_MAX};
+use schedlab_report::chart::{Drawing, Row, Rows, Scale};
 use schedlab_report::page::Page;
 use schedlab_report::table::Table;
 use schedlab_report::units::{count, time};
@@ -17,6 +18,10 @@ use schedlab_units::Span;
 use serde_json::{Value, json};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// How much of a random set of periodic tasks is made; then it begins again.
+const SET_DURATION: Span = Span::from_ms(10_000);
 
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Threads of this machine")]
@@ -52,6 +57,18 @@ pub(crate) struct ThreadArgs {
     /// How long a task runs.
     #[arg(long, value_name = "TIME-TIME", default_value = "5ms-15ms", value_parser = parse_spans)]
     run_times: RangeInclusive<Span>,
+    /// Tasks are not drawn, they come as this workload's or recording's do: each time that one is woken. Also settings
+    /// of a generator, as 'workload fit' prints them.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["arrive", "end_early", "run_times"])]
+    from: Option<PathBuf>,
+    /// Tasks come as sets of periodic tasks do, drawn by RandFixedSum: they use so much of each CPU (0.6, 0.7, 0.8
+    /// as published), with periods of 10 to 100 ms.
+    #[arg(long, value_name = "SHARE", conflicts_with_all = ["from", "arrive", "end_early", "run_times", "deadlines"])]
+    utilisation: Option<f64>,
+    /// Of --utilisation: tasks for each CPU.
+    #[arg(long, value_name = "N", default_value_t = 4, requires = "utilisation")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=100))]
+    set_tasks: u32,
     /// Of --stress: under gcc's ThreadSanitizer; its reports are findings, unless of a kernel's file (it does not know
     /// READ_ONCE()).
     #[arg(long, requires = "stress")]
@@ -77,6 +94,35 @@ impl ThreadArgs {
     /// Whether threads are to be used at all.
     pub(super) fn is_asked(&self) -> bool {
         self.stress.is_some() || self.cost
+    }
+
+    /// Where tasks come from, if they are not drawn: its name, and the tasks.
+    fn stream(&self, load: &Load, ui: &Ui) -> Result<Option<(String, Stream)>> {
+        // several rounds of a workload are many, unless it is said how many cycles are meant
+        let until = self.cycles.map(|cycles| Span::from_ns(load.period.as_ns().saturating_mul(cycles)));
+        if let Some(utilisation) = self.utilisation {
+            let duration = until.unwrap_or(SET_DURATION).min(SET_DURATION);
+            let stream =
+                Stream::random_sets(load.threads, (utilisation, self.set_tasks), duration, load.seed)
+                    .map_err(|e| Failure::Input(format!("--utilisation {utilisation}: {e}")))?;
+            let name = format!(
+                "periodic sets of {} tasks for each CPU, which use {utilisation} of it",
+                self.set_tasks
+            );
+            return Ok(Some((name, stream)));
+        }
+        let Some(path) = &self.from else { return Ok(None) };
+        let loaded = schedlab_lab::load(path, ui).map_err(Failure::input)?;
+        let until = loaded.duration.or(until.filter(|_| loaded.derived.is_none()));
+        let stream = Stream::of(&loaded.workload, load.threads, until, &load.deadlines, load.seed);
+        if stream.events.is_empty() {
+            return Err(Failure::Input(format!(
+                "--from {}: no task of it is woken and runs, so nothing comes; 'schedlab workload show' says what is \
+                 in it",
+                path.display()
+            )));
+        }
+        Ok(Some((loaded.name, stream)))
     }
 
     fn load(&self, seed: u64) -> Result<Load> {
@@ -108,6 +154,7 @@ impl ThreadArgs {
             deadlines: self.deadlines.clone(),
             run_times: self.run_times.clone(),
             seed,
+            stream: None,
             limit_s: u32::try_from(60 + 2 * paced_s).unwrap_or(u32::MAX),
         })
     }
@@ -118,9 +165,22 @@ pub(super) fn threads(target: &str, args: &RaceArgs, ui: &Ui) -> Result<()> {
     if let Some(path) = &asked.samples {
         output::check(path)?;
     }
-    let load = asked.load(args.seed)?;
+    let mut load = asked.load(args.seed)?;
     if asked.cost && load.cpus < 2 {
         return Err(Failure::Input("--cost: two threads on two CPUs are the least; this is one".into()));
+    }
+    // of --cost the number of threads changes, and with it which CPU a task comes to
+    let most = if asked.cost { load.cpus } else { load.threads };
+    if let Some((name, stream)) = asked.stream(&Load { threads: most, ..load.clone() }, ui)? {
+        if asked.cycles.is_none() && !asked.cost {
+            load.cycles = stream.length.as_ns().div_ceil(load.period.as_ns());
+        }
+        ui.say(format!(
+            "{} tasks come in {} of {name}",
+            count(stream.events.len() as u64),
+            time(stream.length.as_ns())
+        ));
+        load.stream = Some(Arc::new(stream));
     }
     let program = program(target, args, ui)?;
     match asked.cost {
@@ -241,11 +301,17 @@ fn cost(program: &Compiled, load: &Load, args: &RaceArgs, ui: &Ui) -> Result<()>
 }
 
 fn cost_page(program: &Compiled, costs: &Costs, table: &Table, remarks: &[String]) -> Page {
-    let rows = OPERATIONS.iter().flat_map(|operation| costs.rows(operation)).collect();
-    let svg = Rows { label: "cycles".into(), scale: Scale::Log, rows, ..Rows::default() }.svg();
     let mut page = Page::new(format!("{}: what a call costs", program.name));
     page.note(&result::subject(program));
-    page.drawing(&Drawing { name: "costs".into(), caption: cost::CAPTION.into(), svg });
+    for (name, label, is_time) in [("costs", "cycles", true), ("numbers", "number", false)] {
+        let meant = costs.operations().into_iter().filter(|(_, its)| *its == is_time);
+        let rows: Vec<Row> = meant.flat_map(|(operation, _)| costs.rows(operation)).collect();
+        if rows.is_empty() {
+            continue;
+        }
+        let svg = Rows { label: label.into(), scale: Scale::Log, rows, ..Rows::default() }.svg();
+        page.drawing(&Drawing { name: name.into(), caption: cost::CAPTION.into(), svg });
+    }
     page.table(table);
     remarks.iter().for_each(|remark| page.note(remark));
     page

@@ -69,7 +69,11 @@ pub(super) fn practise(args: &PractiseArgs, ui: &Ui) -> Result<()> {
         args.duration,
         port::TASKS_PER_CPU,
     )];
-    remarks.push("instructions are counted by callgrind, and repeat; they are no cycles: caches and contention are not in them".into());
+    remarks.push(
+        "instructions are counted by callgrind, and repeat; they are no cycles: caches and contention are not in \
+         them"
+            .into(),
+    );
     remarks.extend(threads.iter().take(1).flat_map(|costs| costs.remarks()));
     let pages =
         Pages { title: "PRAcTISE (OSPERT 2012), figures 3 to 6, Table 2".into(), remarks, drawings, tables };
