@@ -28,10 +28,10 @@ fn guard(group: u32) -> std::io::Result<Child> {
 }
 
 impl Beside {
-    /// Starts them.
-    pub(crate) fn start(commands: &[String]) -> Result<Beside, String> {
+    /// Starts them: what to call each, and what the shell gets.
+    pub(crate) fn start(commands: &[(String, String)]) -> Result<Beside, String> {
         let mut beside = Beside { running: Vec::new(), guards: Vec::new() };
-        for command in commands {
+        for (name, command) in commands {
             let mut shell = Command::new("sh");
             shell.args(["-c", command]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
             shell.process_group(0);
@@ -58,7 +58,7 @@ impl Beside {
                 String::from_utf8_lossy(&tail).into_owned()
             });
             let group = child.id();
-            beside.running.push((command.clone(), child, reader));
+            beside.running.push((name.clone(), child, reader));
             beside.guards.push(guard(group).map_err(|error| format!("--beside '{command}': {error}"))?);
         }
         Ok(beside)
@@ -140,11 +140,10 @@ mod tests {
 
     #[test]
     fn a_command_says_its_last_lines_and_is_gone() {
-        let beside =
-            Beside::start(&["trap 'echo bye; exit' INT; echo hello; while :; do sleep 0.01; done".into()])
-                .unwrap();
+        let command = "trap 'echo bye; exit' INT; echo hello; while :; do sleep 0.01; done";
+        let beside = Beside::start(&[("a loop".into(), command.into())]).unwrap();
         std::thread::sleep(Duration::from_millis(100));
         let said = beside.finish();
-        assert_eq!(said[0].1, "hello\nbye");
+        assert_eq!(said[0], ("a loop".to_string(), "hello\nbye".to_string()));
     }
 }
