@@ -1,8 +1,8 @@
 //! Which load runs beside the pollers, and what did it say of itself? `--beside CMD`, any number of times.
 //!
 //! Each command is a shell's, in a process group of its own. It is asked to end (SIGINT, so that tools print
-//! their results) when the run is over, then killed. It dies with us, however we end: a guard, a shell that waits for
-//! the end of a pipe of ours, kills the group then, with all that the command has started.
+//! their results) when the run is over, then killed. It dies with us, however we end: a guard, a shell that leads the
+//! group and waits for the end of a pipe of ours, kills it then, with all that the command has started.
 
 use std::io::Read;
 use std::os::unix::process::CommandExt;
@@ -20,21 +20,25 @@ pub(crate) struct Beside {
     guards: Vec<Child>,
 }
 
-/// Kills a process group as soon as we are gone.
-fn guard(group: u32) -> std::io::Result<Child> {
+/// The leader of a process group, which kills the group as soon as we are gone. It is there before the command is, and the
+/// end of its pipe comes only when no process of ours has the other end: one that is forked and not yet executed is in
+/// the group by then.
+fn guard() -> std::io::Result<Child> {
     let mut shell = Command::new("sh");
-    shell.args(["-c", &format!("trap '' INT TERM HUP; read -r _; kill -s KILL -- -{group} 2>/dev/null")]);
+    shell.args(["-c", "trap '' INT TERM HUP; read -r _; kill -s KILL -- -$$ 2>/dev/null"]);
     shell.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0).spawn()
 }
 
 impl Beside {
-    /// Starts them.
-    pub(crate) fn start(commands: &[String]) -> Result<Beside, String> {
+    /// Starts them: what to call each, and what the shell gets.
+    pub(crate) fn start(commands: &[(String, String)]) -> Result<Beside, String> {
         let mut beside = Beside { running: Vec::new(), guards: Vec::new() };
-        for command in commands {
+        for (name, command) in commands {
             let mut shell = Command::new("sh");
             shell.args(["-c", command]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-            shell.process_group(0);
+            let guard = guard().map_err(|error| format!("--beside '{command}': {error}"))?;
+            shell.process_group(guard.id() as i32);
+            beside.guards.push(guard);
             // SAFETY: between fork and exec only these system calls are made. A program that was started in the
             // background has SIGINT ignored, and a shell could not trap it then.
             unsafe {
@@ -57,9 +61,7 @@ impl Beside {
                 }
                 String::from_utf8_lossy(&tail).into_owned()
             });
-            let group = child.id();
-            beside.running.push((command.clone(), child, reader));
-            beside.guards.push(guard(group).map_err(|error| format!("--beside '{command}': {error}"))?);
+            beside.running.push((name.clone(), child, reader));
         }
         Ok(beside)
     }
@@ -118,10 +120,10 @@ impl Beside {
     }
 
     fn signal(&self, signal: i32) {
-        for (_, child, _) in &self.running {
+        for guard in &self.guards {
             // SAFETY: signals a process group that we made; its leader is not waited for yet, so that the
             // number is still its own.
-            unsafe { libc::kill(-(child.id() as i32), signal) };
+            unsafe { libc::kill(-(guard.id() as i32), signal) };
         }
     }
 }
@@ -140,11 +142,10 @@ mod tests {
 
     #[test]
     fn a_command_says_its_last_lines_and_is_gone() {
-        let beside =
-            Beside::start(&["trap 'echo bye; exit' INT; echo hello; while :; do sleep 0.01; done".into()])
-                .unwrap();
+        let command = "trap 'echo bye; exit' INT; echo hello; while :; do sleep 0.01; done";
+        let beside = Beside::start(&[("a loop".into(), command.into())]).unwrap();
         std::thread::sleep(Duration::from_millis(100));
         let said = beside.finish();
-        assert_eq!(said[0].1, "hello\nbye");
+        assert_eq!(said[0], ("a loop".to_string(), "hello\nbye".to_string()));
     }
 }

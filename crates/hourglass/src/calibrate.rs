@@ -19,6 +19,7 @@ use schedlab_units::{CpuId, CpuSet};
 use serde::Serialize;
 use std::hint::{black_box, spin_loop};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 /// Bins of the histogram per doubling.
@@ -274,7 +275,8 @@ fn skew<C: Counter>(counter: C, system: &dyn System, here: u32, there: u32) -> O
     let (asked, answered) = (AtomicU64::new(0), AtomicU64::new(0));
     let answer_at = AtomicU64::new(0);
     let bounds = std::thread::scope(|scope| {
-        scope.spawn(|| {
+        // threads may be denied: what cannot be measured is not known
+        let answerer = Builder::new().spawn_scoped(scope, || {
             if system.bind(&CpuSet::single(CpuId(there))).is_err() {
                 return;
             }
@@ -289,7 +291,8 @@ fn skew<C: Counter>(counter: C, system: &dyn System, here: u32, there: u32) -> O
                 answered.store(round, Ordering::Release);
             }
         });
-        let asker = scope.spawn(|| {
+        answerer.ok()?;
+        let asker = Builder::new().spawn_scoped(scope, || {
             system.bind(&CpuSet::single(CpuId(here))).ok()?;
             let (mut low, mut high) = (i64::MIN, i64::MAX);
             for round in 1..=ROUNDS {
@@ -308,7 +311,7 @@ fn skew<C: Counter>(counter: C, system: &dyn System, here: u32, there: u32) -> O
             }
             Some((low, high))
         });
-        asker.join().ok().flatten()
+        asker.ok()?.join().ok().flatten()
     });
     asked.store(u64::MAX, Ordering::Release);
     bounds
@@ -325,9 +328,10 @@ pub(crate) fn before<C: Counter>(
     let mut all = Steps::new();
     // as many threads as CPUs, five at most, as the original's advice was
     let found: Vec<Steps> = std::thread::scope(|scope| {
-        let turns = |_| scope.spawn(|| steps(counter, 1_000_000));
-        let threads: Vec<_> = cpus.iter().take(5).map(turns).collect();
-        threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
+        let turns = |_| Builder::new().spawn_scoped(scope, || steps(counter, 1_000_000)).ok();
+        let threads: Vec<_> = cpus.iter().take(5).filter_map(turns).collect();
+        let found: Vec<Steps> = threads.into_iter().filter_map(|thread| thread.join().ok()).collect();
+        if found.is_empty() { vec![steps(counter, 1_000_000)] } else { found }
     });
     found.iter().for_each(|steps| all.merge(steps));
     let (read, turn) = costs(counter);

@@ -10,6 +10,7 @@
 //! | no switch, but page faults | page fault |
 //! | no switch; steal of the machine | the hypervisor |
 //! | no switch, CPU time as if it had run, short | interrupt |
+//! | switches of its own will, and it did not wait for a CPU | stopped: a thread that computes does not sleep |
 //!
 //! A confidence is how often such a gap has turned out to be what is said, as `schedlab hourglass check`
 //! finds it beside the kernel's own trace. Each counter that is missing lowers it.
@@ -43,6 +44,8 @@ pub(crate) struct Evidence {
     pub(crate) is_real_time: bool,
     /// There is a hypervisor.
     pub(crate) is_virtual: bool,
+    /// Switches and faults are not known.
+    pub(crate) is_blind: bool,
 }
 
 /// Handlers take less, nearly always.
@@ -54,6 +57,9 @@ const STEAL_GRAIN_NS: u64 = 10_000_000;
 /// The kernel holds real-time tasks back for the rest of a period of a second, 50 ms by default.
 const RT_HELD_NS: u64 = 5_000_000;
 
+/// Nobody stops a process for less.
+const STOPPED_NS: u64 = 1_000_000;
+
 /// Whether two lengths agree as well as a switch's own time lets them.
 fn about(a: u64, b: u64) -> bool {
     a.abs_diff(b) <= 50_000 + a.max(b) / 5
@@ -64,8 +70,21 @@ pub(crate) fn classify(of: &Evidence) -> (MissedCause, u8) {
     let switches = of.voluntary + of.involuntary;
     let lacks = [of.run_delay_ns.is_none(), of.preempted.is_none()];
     let lower = 5 * lacks.iter().filter(|lacks| **lacks).count() as u8;
-    let (cause, sure) = if switches > 0 { switched(of) } else { not_switched(of) };
+    let (cause, sure) = match () {
+        () if of.is_blind => blind(of),
+        () if switches > 0 => switched(of),
+        () => not_switched(of),
+    };
     (cause, sure.saturating_sub(lower))
+}
+
+/// Without counters of switches: the scheduler was there and the thread waited, or nobody knows.
+fn blind(of: &Evidence) -> (MissedCause, u8) {
+    match (of.preempted, of.run_delay_ns) {
+        (Some(true), Some(1..)) => (MissedCause::SwitchedOut, 80),
+        (Some(false), Some(0)) if of.ns < HANDLER_NS => (MissedCause::Interrupt, 80),
+        _ => (MissedCause::Unexplained, 30),
+    }
 }
 
 /// Its own counters say that it was switched out.
@@ -75,6 +94,14 @@ fn switched(of: &Evidence) -> (MissedCause, u8) {
         && of.ns >= LONG_HANDLER_NS
     {
         return (MissedCause::CpuMax, if about(throttled_ns, of.ns) { 95 } else { 80 });
+    }
+    // a loop that computes never sleeps: whoever did not wait for a CPU either was not allowed to run
+    if let Some(run_delay_ns) = of.run_delay_ns
+        && of.voluntary > 0
+        && of.faults == 0
+        && of.off_cpu_ns > run_delay_ns + run_delay_ns / 5 + STOPPED_NS
+    {
+        return (MissedCause::Stopped, 90);
     }
     if of.migrated {
         return (MissedCause::Migration, 99);
@@ -141,6 +168,19 @@ mod tests {
             (Evidence { migrated: true, ..out }, Migration),
             (Evidence { is_real_time: true, ns: 50_000_000, ..out }, RtLimit),
             (Evidence { faults: 1, ..seen(2_000) }, PageFault),
+            (Evidence { voluntary: 1, off_cpu_ns: 400_000_000, ..seen(400_000_000) }, Stopped),
+            // it waited for a CPU behind the stop, too
+            (
+                Evidence {
+                    voluntary: 1,
+                    off_cpu_ns: 900_000_000,
+                    run_delay_ns: Some(600_000_000),
+                    ..seen(900_000_000)
+                },
+                Stopped,
+            ),
+            (Evidence { is_blind: true, ..seen(400_000_000) }, Unexplained),
+            (Evidence { is_blind: true, preempted: Some(true), ..out }, SwitchedOut),
             (seen(3_000), Interrupt),
             (seen(30_000_000), Unexplained),
         ] {

@@ -25,6 +25,7 @@ use crate::poll::What;
 use crate::run::{HourglassError, run};
 use crate::stats::{Estimate, median, wilson};
 use schedlab_host::{Backend, CaptureMethod, RecordOptions, RecordRequest as RecordedTrace, Stage, record};
+use schedlab_log::MissedCause;
 use schedlab_report::chart::{Chart, Drawing, Series, Style};
 use schedlab_report::table::{Column, Table};
 use schedlab_report::units::{count, time};
@@ -252,7 +253,9 @@ fn one(thread: &ThreadMap, away: &[Away], threshold_ns: u64, span: (u64, u64), c
             false => {}
         }
     }
-    for gap in gaps.iter().filter(|gap| gap.from_ns > begin_ns && gap.to_ns < end_ns) {
+    // the trace does not have a stopped thread as one that waits
+    let judged = gaps.iter().filter(|gap| gap.missed.cause != MissedCause::Stopped);
+    for gap in judged.filter(|gap| gap.from_ns > begin_ns && gap.to_ns < end_ns) {
         let end = away.partition_point(|a| a.from_ns < gap.to_ns + CLOCKS_NS);
         let inside: Vec<&Away> = away[..end]
             .iter()
@@ -366,6 +369,36 @@ impl Checked {
         Drawing { name: "confidence".into(), caption, svg: chart.svg() }
     }
 
+    /// Recall, precision and length as numbers.
+    pub fn counts(&self) -> Table {
+        let columns = vec![
+            Column::new("what", "", "recall, precision, or by how much gaps are longer than the trace's"),
+            Column::new("of", "", "switches above the threshold, gaps that claim one, or gaps with both"),
+            Column::new("right", "", "of them, found or real"),
+            Column::new("value", "%, ns", "their share; of the length, the median in ns"),
+            Column::new("low", "%, ns", "lower end of the 95 % interval"),
+            Column::new("high", "%, ns", "upper end"),
+            Column::new("open", "", "of the right ones, those of which the trace has the beginning only"),
+        ];
+        let mut table = Table::new("check", "The map beside the kernel's trace", columns);
+        let pct = |value: f64| json!((value * 1_000_000.0).round() / 10_000.0);
+        for (what, of, right, open) in [
+            ("recall", self.switches, self.found, self.open),
+            ("precision", self.claimed, self.real, self.real_open),
+        ] {
+            let share = wilson(right, of);
+            let [value, low, high] = [|e: Estimate| e.value, |e: Estimate| e.low, |e: Estimate| e.high]
+                .map(|end| json!(share.map(end).map(pct)));
+            table.push(vec![json!(what), json!(of), json!(right), value, low, high, json!(open)]);
+        }
+        let over = median(&self.over_ns);
+        let [value, low, high] = [|e: Estimate| e.value, |e: Estimate| e.low, |e: Estimate| e.high]
+            .map(|end| json!(over.map(end)));
+        let gaps = json!(self.over_ns.len());
+        table.push(vec![json!("longer_ns"), gaps.clone(), gaps, value, low, high, json!(null)]);
+        table
+    }
+
     /// Stated confidence against being right.
     pub fn table(&self) -> Table {
         let columns = vec![
@@ -396,7 +429,7 @@ mod tests {
     use super::*;
     use crate::map::Piece;
     use crate::plan::ThreadPlan;
-    use schedlab_log::{Missed, MissedCause};
+    use schedlab_log::Missed;
 
     fn piece(what: What, from_us: u64, to_us: u64, cause: MissedCause) -> Piece {
         let missed = Missed { ns: (to_us - from_us) * 1000, cause, confidence_pct: 99, switches: 1 };

@@ -2,6 +2,7 @@
 
 use crate::infer::{Answer, Findings, Question};
 use crate::stats::Estimate;
+use schedlab_report::chart::{Chart, Drawing, Series, Style, Svg};
 use schedlab_report::table::{Column, Table};
 use serde_json::json;
 
@@ -60,6 +61,100 @@ pub fn compare(a: &Findings, b: &Findings) -> Table {
         table.push(row);
     }
     table
+}
+
+/// A row for each question that one of them answers and each of them; each beside the first.
+pub fn compare_all(found: &[(String, Findings)]) -> Table {
+    let columns = vec![
+        Column::new("id", "", "what was asked"),
+        Column::new("of", "", "of whom"),
+        Column::new("value", "", "the answer"),
+        Column::new("low", "", "lower end of its 95 % interval"),
+        Column::new("high", "", "upper end"),
+        Column::new("samples", "", "on how many it rests"),
+        Column::new("less_first", "", "the answer less that of the first"),
+        Column::new("less_low", "", "lower end of that difference's 95 % interval"),
+        Column::new("less_high", "", "upper end"),
+        Column::new("verdict", "", "beside the first: differ, not shown to differ, or cannot tell"),
+    ];
+    let mut table = Table::new("compare", "What pollers see, each beside the first", columns);
+    for question in Question::ALL {
+        let answers: Vec<&Answer> = found.iter().map(|(_, findings)| &findings.on(question).answer).collect();
+        if answers.iter().all(|answer| matches!(answer, Answer::CannotTell { .. })) {
+            continue;
+        }
+        for (place, ((name, _), answer)) in found.iter().zip(&answers).enumerate() {
+            let mut row = vec![json!(question.id()), json!(name)];
+            row.extend(match answer {
+                Answer::Is(e) => [json!(e.value), json!(e.low), json!(e.high), json!(e.n)],
+                Answer::AtMost { bound, n } => {
+                    [json!(format!("at most {bound:.0}")), json!(null), json!(null), json!(n)]
+                }
+                Answer::Named { name, n, .. } => [json!(name), json!(null), json!(null), json!(n)],
+                Answer::CannotTell { .. } => [json!("cannot tell"), json!(null), json!(null), json!(null)],
+            });
+            row.extend(match (answers[0], answer) {
+                _ if place == 0 => [json!(null), json!(null), json!(null), json!("")],
+                (Answer::Is(a), Answer::Is(b)) => {
+                    let off = difference(a, b);
+                    let verdict = if off.holds(0.0) { "not shown to differ" } else { "differ" };
+                    [json!(off.value), json!(off.low), json!(off.high), json!(verdict)]
+                }
+                (Answer::Named { name: a, .. }, Answer::Named { name: b, .. }) => {
+                    let verdict = if a == b { "not shown to differ" } else { "differ" };
+                    [json!(null), json!(null), json!(null), json!(verdict)]
+                }
+                _ => [json!(null), json!(null), json!(null), json!("cannot tell")],
+            });
+            table.push(row);
+        }
+    }
+    table
+}
+
+/// Numbers with their intervals beside each other, and lines across at `marks`.
+pub(crate) fn intervals(title: &str, y_label: &str, of: &[(&str, Estimate)], marks: &[f64]) -> Svg {
+    let mut series = Vec::new();
+    let end = of.len() as f64 + 0.5;
+    for mark in marks {
+        series.push(Series::new("", vec![(0.5, *mark), (end, *mark)], Style::Dashed));
+    }
+    for (place, (name, e)) in of.iter().enumerate() {
+        let x = place as f64 + 1.0;
+        series.push(Series::new(format!("{}: {name}", place + 1), vec![(x, e.value)], Style::Points));
+        series.push(Series::new("", vec![(x, e.low), (x, e.high)], Style::Thin));
+    }
+    let chart = Chart {
+        title: title.into(),
+        x_label: "number in the list".into(),
+        y_label: y_label.into(),
+        series,
+        y_holds: marks.to_vec(),
+        size: (620.0, 360.0),
+        ..Chart::default()
+    };
+    chart.svg()
+}
+
+/// A picture for each question that two or more answer with numbers: the answers with their intervals.
+pub fn compared_drawings(found: &[(String, Findings)]) -> Vec<Drawing> {
+    let mut drawings = Vec::new();
+    for question in Question::ALL {
+        let estimates: Vec<(&str, Estimate)> = found
+            .iter()
+            .filter_map(|(name, findings)| match &findings.on(question).answer {
+                Answer::Is(e) => Some((name.as_str(), *e)),
+                _ => None,
+            })
+            .collect();
+        if estimates.len() < 2 {
+            continue;
+        }
+        let svg = intervals(question.id(), question.id(), &estimates, &[0.0]);
+        let caption = "Each answer with its 95 % interval.".into();
+        drawings.push(Drawing { name: question.id().into(), caption, svg });
+    }
+    drawings
 }
 
 #[cfg(test)]

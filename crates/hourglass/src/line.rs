@@ -13,6 +13,7 @@
 //!                 ^^^^^^ '5weeks' is not a duration: unknown unit; write for example 500ns, 250us, 1.5ms or 20s
 //! ```
 
+use crate::loads::Contention;
 use crate::plan::{Class, Model, ModelStep, Plan, THREADS_MAX, ThreadPlan, Timer};
 use schedlab_units::{CpuSet, DeadlineParams, Nice, SchedParams, SchedPolicy, Span};
 use std::path::PathBuf;
@@ -159,6 +160,7 @@ pub fn parse(words: &[String]) -> Result<Line, LineError> {
             "--raw" => outputs.raw = true,
             "--buffer" => plan.entries = Some(words.parse("--buffer, gaps for each thread")?),
             "--beside" => plan.beside.push(words.take("a command")?.to_string()),
+            "--load" => plan.loads.push(load(&mut words)?),
             "--seed" => plan.seed = words.parse("--seed, a number")?,
             "--all-cpus" => plan.all_cpus = true,
             "--log" => outputs.log = Some(words.take("a file")?.into()),
@@ -294,6 +296,19 @@ fn timer(words: &mut Words<'_>) -> Result<Timer, LineError> {
         None => {
             let names = Timer::ALL.map(Timer::name).join(", ");
             words.fail(at, format!("'{word}' is no timer; expected one of {names}"))
+        }
+    }
+}
+
+fn load(words: &mut Words<'_>) -> Result<Contention, LineError> {
+    let at = words.next;
+    let word = words.take("a load")?;
+    match Contention::ALL.into_iter().find(|load| load.name().eq_ignore_ascii_case(word)) {
+        Some(load) => Ok(load),
+        None => {
+            let names = Contention::ALL.map(Contention::name).join(", ");
+            words
+                .fail(at, format!("'{word}' is no load; expected one of {names}; --beside takes any command"))
         }
     }
 }

@@ -511,6 +511,14 @@ impl System for Linux {
         if let Err(error) = text("/proc/thread-self/schedstat") {
             missing.push(("run delay (/proc/thread-self/schedstat)", error));
         }
+        // SAFETY: a zeroed rusage is valid, and the kernel writes one.
+        let counts = unsafe {
+            let mut usage: libc::rusage = std::mem::zeroed();
+            libc::getrusage(libc::RUSAGE_THREAD, &mut usage)
+        };
+        if counts != 0 {
+            missing.push(("switches and faults (getrusage)", last_error().to_string()));
+        }
         if !self.counts_throttling.load(Ordering::Relaxed) {
             missing.push((
                 "throttling (cpu.stat)",
@@ -713,6 +721,32 @@ mod tests {
             libc::sigismember(&set, libc::SIGUSR2)
         };
         assert_eq!(pending, 0, "the timer of a run that is over has fired");
+    }
+
+    /// A real-time thread that computes beyond its end is a normal one then.
+    #[test]
+    fn the_dead_man_demotes_who_does_not_stop() {
+        let linux = Linux::detect();
+        block_timer_signals();
+        let demoted = std::thread::spawn(move || {
+            take_dead_mans_signal();
+            if linux.schedule(Class::real_time(SchedPolicy::Fifo, 1)).is_err() {
+                eprintln!("SKIPPED: no right to real-time classes here");
+                return true;
+            }
+            let armed =
+                linux.dead_man(clock_ns(libc::CLOCK_MONOTONIC) + 5_000_000, vec![linux.thread()]).unwrap();
+            // SAFETY: takes a number, returns a number.
+            let policy = || unsafe { libc::sched_getscheduler(0) };
+            let before = policy();
+            let until_ns = clock_ns(libc::CLOCK_MONOTONIC) + 2_000_000_000;
+            while policy() & !libc::SCHED_RESET_ON_FORK == libc::SCHED_FIFO
+                && clock_ns(libc::CLOCK_MONOTONIC) < until_ns
+            {}
+            drop(armed);
+            before & !libc::SCHED_RESET_ON_FORK == libc::SCHED_FIFO && policy() == libc::SCHED_OTHER
+        });
+        assert!(demoted.join().unwrap(), "it is still a real-time thread");
     }
 
     #[test]

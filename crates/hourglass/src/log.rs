@@ -13,6 +13,7 @@
 //! Where neither the thread nor its counters can say what a CPU did (the hypervisor had it, or nothing
 //! explains the gap), the CPU is unknown from there to the thread's next look at the clock.
 
+use crate::infer::CONDITION;
 use crate::map::{Map, Piece, ThreadMap};
 use crate::poll::What;
 use schedlab_log::{
@@ -88,6 +89,8 @@ impl Map {
             let words = format!("{} -i {}", thread.plan.model, thread.plan.timer.name());
             params.push((format!("hourglass.thread.{index:04}"), words));
         }
+        let conditions = self.preconditions.iter();
+        params.extend(conditions.map(|(name, value)| (format!("{CONDITION}{name}"), value.clone())));
         params.sort();
         LogHeader {
             sched: "unknown".into(),
@@ -112,6 +115,7 @@ fn stretches(task: TaskId, thread: &ThreadMap) -> Vec<Stretch> {
         let stop = match piece.what {
             What::Sleep if place == last => PrevState::Dead,
             What::Sleep => PrevState::Sleeping,
+            What::Gap if piece.missed.cause == MissedCause::Stopped => PrevState::Sleeping,
             What::Gap if piece.missed.cause.is_off_cpu() => PrevState::Preempted,
             _ => continue,
         };

@@ -88,6 +88,7 @@ pub(crate) struct Frame {
     pub(crate) has_run_delay: bool,
     pub(crate) has_throttling: bool,
     pub(crate) has_sequences: bool,
+    pub(crate) has_switches: bool,
     pub(crate) is_virtual: bool,
 }
 
@@ -117,6 +118,7 @@ impl Frame {
             migrated: entry.cpu_from != entry.cpu_to,
             is_real_time,
             is_virtual: self.is_virtual,
+            is_blind: !self.has_switches,
         }
     }
 }
@@ -210,6 +212,11 @@ impl ThreadMap {
             sum.confidence_pct += u64::from(piece.missed.confidence_pct);
         }
         sums
+    }
+
+    /// For how long it could not run because its process was stopped, in ns.
+    pub fn stopped_ns(&self) -> u64 {
+        self.causes()[MissedCause::Stopped as usize].ns
     }
 
     /// How late it ran after each sleep, in ns, in order of length.

@@ -5,6 +5,7 @@
 //!     a thread of class FIFO 98 that computes 4 ms in each period of 5 ms, woken by the real-time clock's interrupt
 //! ```
 
+use crate::loads::Contention;
 use schedlab_units::{CpuSet, Nice, SchedParams, SchedPolicy, Span};
 use std::fmt;
 use std::path::PathBuf;
@@ -235,6 +236,8 @@ pub struct Plan {
     pub entries: Option<usize>,
     /// Commands that run beside it.
     pub beside: Vec<String>,
+    /// Loads that run beside it.
+    pub loads: Vec<Contention>,
     /// Real-time threads may have all CPUs.
     pub all_cpus: bool,
     /// Of what is drawn at random.
@@ -249,6 +252,7 @@ impl Default for Plan {
             threshold: None,
             entries: None,
             beside: Vec::new(),
+            loads: Vec::new(),
             all_cpus: false,
             seed: 1,
         }
@@ -285,6 +289,10 @@ pub enum PlanError {
     AllCpus { nr_cpus: u32 },
     #[error("thread {thread}: a working set of {bytes} bytes; expected 4096 to 1 GiB")]
     WorkingSet { thread: usize, bytes: usize },
+    #[error(
+        "--load {load}: {program} is not installed; it is in the package {package}, or give a command with --beside"
+    )]
+    NoLoad { load: Contention, program: &'static str, package: &'static str },
     #[error("a step of no length, or no step, in thread {thread}; give e.g. STEPS run=2ms,sleep=3ms")]
     NoStep { thread: usize },
 }
@@ -306,6 +314,9 @@ impl Plan {
         }
         for (thread, plan) in self.threads.iter().enumerate() {
             check_thread(thread, plan, nr_cpus)?;
+        }
+        if let Some((load, lacks)) = self.loads.iter().find_map(|load| Some((*load, load.lacks()?))) {
+            return Err(PlanError::NoLoad { load, program: lacks.0, package: lacks.1 });
         }
         let mut itimers = (0..self.threads.len()).filter(|t| self.threads[*t].timer == Timer::Itimer);
         if let (Some(first), Some(second)) = (itimers.next(), itimers.next()) {

@@ -9,6 +9,7 @@ use crate::models::{Times, drive};
 use crate::os::{Alarm, System};
 use crate::plan::{Class, Model, Plan, PlanError, ThreadPlan, Timer};
 use crate::poll::{Bounds, Buffer, Finished, Poller, Scale};
+use schedlab_report::units::time;
 use schedlab_stdx::Random;
 use schedlab_units::Span;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -128,7 +129,11 @@ fn run_on<C: Counter>(
         })
         .collect();
     progress(&format!("running {} threads for {}", plan.threads.len(), plan.duration));
-    let mut beside = Beside::start(&plan.beside).map_err(HourglassError::System)?;
+    let seconds = plan.duration.as_ns().div_ceil(1_000_000_000);
+    let own = plan.beside.iter().map(|command| (command.clone(), command.clone()));
+    let loads = plan.loads.iter().map(|load| (load.what().to_string(), load.command(seconds)));
+    let commands: Vec<(String, String)> = own.chain(loads).collect();
+    let mut beside = Beside::start(&commands).map_err(HourglassError::System)?;
     let steal_before = system.steal_ms();
     let (gate, stop) = (Gate::default(), AtomicBool::new(false));
     let shared = |ready| Shared {
@@ -164,6 +169,7 @@ fn run_on<C: Counter>(
         has_run_delay: !lacks("schedstat"),
         has_throttling: !lacks("cpu.stat"),
         has_sequences: !lacks("sequences"),
+        has_switches: !lacks("getrusage"),
         is_virtual: system.is_virtual(),
     };
     let mut threads = Vec::new();
@@ -174,6 +180,13 @@ fn run_on<C: Counter>(
                 notes.push(note);
             }
         }
+    }
+    for (index, thread) in threads.iter().enumerate().filter(|(_, thread)| thread.stopped_ns() > 0) {
+        notes.push(format!(
+            "thread {index} was not allowed to run for {}: its process was stopped (SIGSTOP, a debugger, the freezer); \
+             jobs that fell into that count as missed, so measure again",
+            time(thread.stopped_ns())
+        ));
     }
     Ok(Map {
         plan: plan.clone(),

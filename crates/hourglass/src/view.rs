@@ -1,5 +1,6 @@
 //! How does a person see a map? Words and numbers on the terminal, tables and pictures on a page, the same as JSON.
 
+use crate::infer::condition_table;
 use crate::map::{Map, Piece, ThreadMap};
 use crate::plan::Timer;
 use crate::poll::What;
@@ -15,6 +16,8 @@ use std::fmt::Write;
 
 /// Threads with a line of their own on the terminal.
 const THREADS_SHOWN: usize = 16;
+/// A reservation of which fewer deadlines are missed is kept.
+const RARELY: f64 = 0.01;
 /// Characters of a thread's line in the picture on the terminal.
 const PICTURE: u64 = 72;
 /// The part of a run that is drawn with every gap.
@@ -23,8 +26,8 @@ const WINDOW_NS: u64 = 100_000_000;
 const RAW_ROWS: usize = 2000;
 
 /// The colour of each cause, in the order of [`MissedCause::ALL`].
-const CAUSE_COLOURS: [&str; 8] =
-    ["#000000", "#b0b0b0", "#d55e00", "#cc79a7", "#b8a800", "#e69f00", "#56b4e9", "#009e73"];
+const CAUSE_COLOURS: [&str; 9] =
+    ["#000000", "#b0b0b0", "#d55e00", "#cc79a7", "#b8a800", "#e69f00", "#56b4e9", "#009e73", "#0072b2"];
 
 fn ns(value: f64) -> String {
     if value < 1000.0 { format!("{value:.1} ns") } else { time(value as u64) }
@@ -85,7 +88,11 @@ impl Map {
             .take(8)
             .map(|skew| format!("CPU {} {:+.0} to {:+.0} ns", skew.cpu, skew.low_ns, skew.high_ns))
             .collect();
-        let skew = if skews.is_empty() { "not measured: one CPU".into() } else { skews.join(", ") };
+        let skew = match skews.len() {
+            0 if self.nr_cpus > 1 => "not known: no messages between CPUs came through in time".into(),
+            0 => "not measured: one CPU".into(),
+            _ => skews.join(", "),
+        };
         let _ = writeln!(text, "  skew       against the first CPU: {skew}");
         let events = &calibration.clock_events;
         let said = if events.is_empty() { "no jump, no suspension".into() } else { events.join("; ") };
@@ -192,6 +199,7 @@ impl Map {
                 );
             }
         }
+        self.answers().iter().for_each(|answer| *text += &format!("answer: {answer}\n"));
         for (command, said) in &self.beside {
             let said = said.lines().collect::<Vec<_>>().join(" | ");
             let _ = writeln!(
@@ -200,6 +208,63 @@ impl Map {
                 if said.is_empty() { "nothing" } else { &said }
             );
         }
+    }
+
+    /// Have the threads with deadlines what they ask for, beside each other and what ran beside them? One sentence each,
+    /// and one for all.
+    fn answers(&self) -> Vec<String> {
+        let beside = match self.beside.len() {
+            0 => String::new(),
+            _ => format!(
+                " beside {}",
+                self.beside.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ")
+            ),
+        };
+        let mut all: Vec<Option<bool>> = Vec::new();
+        let mut answers = Vec::new();
+        for (index, thread) in self.threads.iter().enumerate() {
+            let Some(share) = thread.jobs().and_then(|jobs| wilson(jobs.missed, jobs.count)) else {
+                continue;
+            };
+            let is_kept = match () {
+                () if share.high < RARELY => Some(true),
+                () if share.low > RARELY => Some(false),
+                () => None,
+            };
+            all.push(is_kept);
+            if all.len() <= THREADS_SHOWN {
+                let pct = |share: f64| format!("{:.2} %", 100.0 * share);
+                let words = match is_kept {
+                    Some(true) => {
+                        format!("yes, thread {index} gets {} here{beside}: it misses", thread.plan.model)
+                    }
+                    Some(false) => {
+                        format!(
+                            "no, thread {index} does not get {} here{beside}: it misses",
+                            thread.plan.model
+                        )
+                    }
+                    None => format!(
+                        "whether thread {index} gets {} here{beside} is not shown: it misses",
+                        thread.plan.model
+                    ),
+                };
+                let more = if is_kept.is_none() { "; a longer run (-d) would tell" } else { "" };
+                answers.push(format!(
+                    "{words} {} to {} of its deadlines{more}",
+                    pct(share.low),
+                    pct(share.high)
+                ));
+            }
+        }
+        let together = match all.len() {
+            0 | 1 => None,
+            _ if all.iter().all(|kept| *kept == Some(true)) => Some("yes, they work together"),
+            _ if all.contains(&Some(false)) => Some("no, they do not all work together"),
+            _ => Some("whether they work together is not shown; a longer run (-d) would tell"),
+        };
+        answers.extend(together.map(str::to_string));
+        answers
     }
 
     fn summary_trust(&self, text: &mut String) {
@@ -212,6 +277,21 @@ impl Map {
             "own cost: {} of the machine's CPU time, of that {} for reading counters at gaps",
             percent(cpu, all),
             percent(reading, cpu.max(1))
+        );
+        let pieces = self.threads.iter().flat_map(|thread| &thread.pieces);
+        let switches = pieces
+            .filter(|piece| match piece.what {
+                What::Sleep => piece.due_ns > 0,
+                What::Gap => piece.missed.cause.is_off_cpu(),
+                _ => false,
+            })
+            .count() as u64;
+        let _ = writeln!(
+            text,
+            "disturbance: its threads came back onto a CPU {} times ({} a second), and a wakeup of the main thread every \
+             100 ms compared the clocks",
+            count(switches),
+            count(switches * 1_000_000_000 / self.duration_ns.max(1))
         );
         if lost > 0 {
             let _ = writeln!(text, "{} gaps did not fit into the buffers (--buffer)", count(lost));
@@ -228,9 +308,13 @@ impl Map {
         for (name, why) in &self.missing {
             let _ = writeln!(text, "missing: {name}: {why}");
         }
-        let words: Vec<String> =
-            self.preconditions.iter().map(|(name, value)| format!("{name} {value}")).collect();
-        schedlab_report::wrapped(text, &format!("holds for: {}", words.join("; ")));
+        schedlab_report::wrapped(text, &format!("holds for: {}", self.holds_for()));
+    }
+
+    /// What the result depends on, in one line.
+    pub fn holds_for(&self) -> String {
+        let words = self.preconditions.iter().map(|(name, value)| format!("{name} {value}"));
+        words.collect::<Vec<_>>().join("; ")
     }
 
     /// Slide 8: thread, duration, gap, in ms, in order of time.
@@ -285,14 +369,18 @@ impl Map {
         let summary = self.summary();
         // what stands above the tables of the summary, and what was missed
         let head = summary.lines().take_while(|line| !line.is_empty());
-        let said =
-            summary.lines().filter(|line| line.contains("deadlines missed") || line.starts_with("beside:"));
+        let said = summary.lines().filter(|line| {
+            line.contains("deadlines missed")
+                || ["beside:", "answer:", "own cost:", "disturbance:"]
+                    .iter()
+                    .any(|word| line.starts_with(word))
+        });
         let remarks = head.chain(said).map(str::to_string);
         Pages {
             title: title.to_string(),
             remarks: remarks.collect(),
             drawings: vec![self.picture(), self.gap_histogram()],
-            tables: vec![self.thread_table(), self.cause_table(), self.condition_table(), raw],
+            tables: vec![self.thread_table(), self.cause_table(), self.conditions(), raw],
         }
     }
 
@@ -330,7 +418,7 @@ impl Map {
         };
         let caption = "Bars: the thread computes. White: it sleeps. Grey: switched out. Marks in colour: interrupt \
                        (red), hypervisor (pink), cpu.max (yellow), RT limit (orange), migration (blue), page fault \
-                       (green), unexplained (black). The stronger, the surer is the cause.";
+                       (green), stopped (dark blue), unexplained (black). The stronger, the surer is the cause.";
         Drawing { name: "map".into(), caption: caption.into(), svg: gantt.shaded(&bars, &shades) }
     }
 
@@ -435,15 +523,9 @@ impl Map {
         table
     }
 
-    fn condition_table(&self) -> Table {
-        let columns = vec![
-            Column::new("condition", "", "what the result depends on"),
-            Column::new("value", "", "what it was"),
-        ];
-        let mut table = Table::new("conditions", "Preconditions", columns);
-        for (name, value) in &self.preconditions {
-            table.push(vec![json!(name), json!(value)]);
-        }
+    /// What the result depends on.
+    pub fn conditions(&self) -> Table {
+        let mut table = condition_table(&self.preconditions);
         for (name, why) in &self.missing {
             table.push(vec![json!(format!("missing: {name}")), json!(why)]);
         }
@@ -453,7 +535,7 @@ impl Map {
     /// Everything as JSON: `{"schema":1,"calibration":...,"notes":[...],"tables":[...]}`; tables as
     /// [`Table::to_json`] has them.
     pub fn to_json(&self) -> Value {
-        let tables = [self.thread_table(), self.cause_table(), self.condition_table(), self.raw()];
+        let tables = [self.thread_table(), self.cause_table(), self.conditions(), self.raw()];
         let said = |(command, said): &(String, String)| json!({"command": command, "said": said});
         json!({
             "schema": 1,

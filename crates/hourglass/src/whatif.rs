@@ -43,6 +43,11 @@ pub enum WhatIfError {
     /// A machine with so many CPUs cannot be.
     #[error("{0} CPUs are no machine; expected 1 to 4096")]
     Cpus(u32),
+    /// The measured process could not run for a while.
+    #[error(
+        "the measured process was stopped for {0} (SIGSTOP, a debugger, the freezer), which no scheduler does; measure again"
+    )]
+    Stopped(String),
 }
 
 /// What was watched of a CPU, and what of it was stolen.
@@ -63,6 +68,19 @@ pub struct Deadlines {
 }
 
 impl Map {
+    /// Refuses a run from which nothing can be predicted.
+    ///
+    /// # Errors
+    /// [`WhatIfError::Stopped`], [`WhatIfError::NoJobs`].
+    pub fn predicts(&self) -> Result<(), WhatIfError> {
+        let stopped_ns = self.threads.iter().map(ThreadMap::stopped_ns).max().unwrap_or(0);
+        match stopped_ns {
+            0 if self.threads.iter().all(|thread| thread.jobs().is_none()) => Err(WhatIfError::NoJobs),
+            0 => Ok(()),
+            ns => Err(WhatIfError::Stopped(schedlab_report::units::time(ns))),
+        }
+    }
+
     /// What the threads did and what was stolen from them, as a workload; jobs take `compute_pct` per cent of
     /// their computing time, and what nobody saw is drawn from `seed`.
     ///

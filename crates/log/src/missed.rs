@@ -36,13 +36,15 @@ pub enum MissedCause {
     Migration = 6,
     /// A page had to be found.
     PageFault = 7,
+    /// The thread could not run: its process was stopped (a signal, a debugger, the freezer).
+    Stopped = 8,
 }
 
 impl MissedCause {
     /// All, in numeric order.
-    pub const ALL: [MissedCause; 8] = {
+    pub const ALL: [MissedCause; 9] = {
         use MissedCause::*;
-        [Unexplained, SwitchedOut, Interrupt, Hypervisor, CpuMax, RtLimit, Migration, PageFault]
+        [Unexplained, SwitchedOut, Interrupt, Hypervisor, CpuMax, RtLimit, Migration, PageFault, Stopped]
     };
 
     /// The name for people and in JSON.
@@ -56,13 +58,14 @@ impl MissedCause {
             MissedCause::RtLimit => "RT limit",
             MissedCause::Migration => "migration",
             MissedCause::PageFault => "page fault",
+            MissedCause::Stopped => "stopped",
         }
     }
 
     /// Whether the thread was off its CPU as far as the scheduler is concerned.
     pub fn is_off_cpu(self) -> bool {
         use MissedCause::*;
-        matches!(self, SwitchedOut | CpuMax | RtLimit | Migration)
+        matches!(self, SwitchedOut | CpuMax | RtLimit | Migration | Stopped)
     }
 }
 
@@ -122,7 +125,7 @@ mod tests {
             assert_eq!(Missed::of(&missed.record(7, CpuId(3), TaskId(2))), Some(missed));
         }
         let record = Missed::default().record(7, CpuId(3), TaskId(2));
-        assert_eq!(Missed::of(&Record { flags: 8, ..record }), None);
+        assert_eq!(Missed::of(&Record { flags: 9, ..record }), None);
         assert_eq!(Missed::of(&Record { arg: note::CPU, ..record }), None);
     }
 }

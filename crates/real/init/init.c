@@ -12,6 +12,9 @@
 // read; a wakeup of another task, a fork or a change may leave the books as they are, and what it took is made good after the next.
 
 #define _GNU_SOURCE
+#ifdef ERRAND
+#include <dirent.h>
+#endif // ERRAND
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -914,12 +917,105 @@ static void finish(u64 start_ns)
 }
 #endif
 
+#ifdef ERRAND
+// ---- an errand: programs in place of a workload ---------------------------------------------------------------------------
+
+enum { MAX_WORDS = 200 };
+
+// One line of /commands: words, each behind the last a tab. What it prints goes to /out/N.said; how it ended, to /out/N.status.
+static void perform(u32 number, char *line)
+{
+	char *words[MAX_WORDS + 1], *rest, path[64], status[32];
+	u32 count = 0;
+	for (char *word = strtok_r(line, "\t", &rest); word && count < MAX_WORDS; word = strtok_r(NULL, "\t", &rest))
+		words[count++] = word;
+	words[count] = NULL;
+	if (count == 0)
+		return;
+	pid_t pid = fork();
+	if (pid < 0)
+		die("starting %s", words[0]);
+	if (pid == 0) {
+		snprintf(path, sizeof path, "/out/%u.said", number);
+		int said = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0644), none = open("/dev/null", O_RDONLY);
+		if (said < 0 || none < 0 || dup2(none, 0) < 0 || dup2(said, 1) < 0 || dup2(said, 2) < 0)
+			_exit(126);
+		execv(words[0], words);
+		dprintf(2, "%s: %s\n", words[0], strerror(errno));
+		_exit(127);
+	}
+	int how = 0;
+	while (waitpid(pid, &how, 0) < 0 && errno == EINTR)
+		;
+	snprintf(path, sizeof path, "/out/%u.status", number);
+	snprintf(status, sizeof status, "%d\n", WIFEXITED(how) ? WEXITSTATUS(how) : 128 + WTERMSIG(how));
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+	if (fd < 0 || write(fd, status, strlen(status)) < 0)
+		die("writing %s", path);
+	close(fd);
+}
+
+// Each file in a folder, in parts that fit into the buffer.
+static void emit_folder(const char *folder)
+{
+	DIR *entries = opendir(folder);
+	if (!entries)
+		die("reading %s", folder);
+	for (struct dirent *entry; (entry = readdir(entries));) {
+		char path[PATH_MAX];
+		snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+		if (entry->d_type == DT_DIR && entry->d_name[0] != '.')
+			emit_folder(path);
+		if (entry->d_type != DT_REG)
+			continue;
+		int fd = open(path, O_RDONLY);
+		if (fd < 0)
+			die("opening %s", path);
+		ssize_t got;
+		while ((got = read(fd, buffer, sizeof buffer)) > 0)
+			emit(F_FILE, 0, path, buffer, got);
+		close(fd);
+	}
+	closedir(entries);
+}
+
+static void __attribute__((noreturn)) errand(void)
+{
+	if (iopl(3) < 0)
+		exit(1);
+	mount_all();
+	if (mount("devtmpfs", "/dev", "devtmpfs", 0, NULL) < 0)
+		die("mounting /dev");
+	mkdir("/tmp", 01777);
+	mkdir("/out", 0755);
+	emit(F_STATE, 0, "booted", NULL, 0);
+	sleep_ns(SETTLE);
+	static char commands[1 << 16];
+	if (read_file("/commands", commands, sizeof commands - 1) < 0)
+		die("reading /commands");
+	emit(F_STATE, 0, "started", NULL, 0);
+	char *rest;
+	u32 number = 0;
+	for (char *line = strtok_r(commands, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
+		perform(number++, line);
+	emit(F_STATE, 0, "ended", NULL, 0);
+	emit_file("/proc/version");
+	emit_folder("/out");
+	emit(F_END, 0, "", NULL, 0);
+	power_off();
+	__builtin_unreachable();
+}
+
+#endif // ERRAND
 int main(int nr_arguments, char **arguments)
 {
 	(void)nr_arguments;
 #ifdef EXEC
 	go_on(nr_arguments, arguments);
 #endif // EXEC
+#ifdef ERRAND
+	errand();
+#endif // ERRAND
 	prepare(arguments);
 	calibrate();
 	sleep_ns(SETTLE); // the rest of the boot's work

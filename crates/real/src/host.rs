@@ -2,6 +2,7 @@
 //!
 //! Times are physical and costs are real; but other processes of the machine take part, and no run is like another.
 
+use crate::initramfs::Extra;
 use crate::{
     Options, RealError, RealReport, RealRun, convert, frames, header, initramfs, kernel, program, release,
 };
@@ -50,7 +51,7 @@ pub(crate) fn run(workload: &Workload, options: &Options) -> Result<RealRun, Rea
     let at = |name: &str| work.path().join(name);
     crate::cache::write(&at("program"), &program::encode(&program, options, first_pid)?)?;
     let executes = program::executes(&program);
-    let runner = initramfs::init_binary(initramfs::Runs::Host, executes)?;
+    let runner = initramfs::init_binary(initramfs::Runs::Host, Extra::of(executes))?;
     let argv = [runner, at("program"), at("output")].map(Into::into).to_vec();
     let what = RecordRequest::Command { argv, scope: Scope::Whole, duration: None };
     let record = RecordOptions {

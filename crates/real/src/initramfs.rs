@@ -17,31 +17,66 @@ pub(crate) enum Runs {
     Host,
 }
 
-/// The program's text. What stands between `#ifdef EXEC` and `#endif // EXEC` is left out where no task executes a new
-/// program: an addition there changes nothing of what was asked of guests before.
-fn source(executes: bool) -> String {
-    let mut is_for_all = true;
+/// What the program can do besides steps that every guest's can.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Extra {
+    #[default]
+    Nothing,
+    /// Tasks execute new programs.
+    Exec,
+    /// Programs that it finds in its file system, in place of a workload.
+    Errand,
+}
+
+impl Extra {
+    /// Of a workload.
+    pub(crate) fn of(executes: bool) -> Extra {
+        if executes { Extra::Exec } else { Extra::Nothing }
+    }
+
+    fn word(self) -> Option<&'static str> {
+        match self {
+            Extra::Nothing => None,
+            Extra::Exec => Some("EXEC"),
+            Extra::Errand => Some("ERRAND"),
+        }
+    }
+}
+
+/// The program's text. What stands between `#ifdef EXEC` and `#endif // EXEC` (or `ERRAND`) is left out where nobody asks
+/// for it: an addition there changes nothing of what was asked of guests before.
+fn source(extra: Extra) -> String {
+    let mut inside: Option<&str> = None;
     let is_wanted = |line: &&str| {
-        let (begins, ends) = (line.starts_with("#ifdef EXEC"), line.starts_with("#endif // EXEC"));
-        is_for_all = (is_for_all || ends) && !begins;
-        executes || is_for_all && !ends
+        let words = ["EXEC", "ERRAND"];
+        let begins = words.into_iter().find(|word| line.trim_end() == format!("#ifdef {word}"));
+        let ends = words.into_iter().any(|word| line.trim_end() == format!("#endif // {word}"));
+        inside = begins.or(inside);
+        let is_wanted = inside.is_none() || inside == extra.word();
+        inside = inside.filter(|_| !ends);
+        is_wanted
     };
     SOURCE.split_inclusive('\n').filter(is_wanted).collect()
 }
 
-fn flags(executes: bool) -> Vec<&'static str> {
-    FLAGS.into_iter().chain(executes.then_some("-DEXEC")).collect()
+fn flags(extra: Extra) -> Vec<&'static str> {
+    let define = match extra {
+        Extra::Nothing => None,
+        Extra::Exec => Some("-DEXEC"),
+        Extra::Errand => Some("-DERRAND"),
+    };
+    FLAGS.into_iter().chain(define).collect()
 }
 
 /// Compiles the program, or takes it from the cache.
-pub(crate) fn init_binary(runs: Runs, executes: bool) -> Result<PathBuf, RealError> {
+pub(crate) fn init_binary(runs: Runs, extra: Extra) -> Result<PathBuf, RealError> {
     let gcc = kernel::output(Command::new("gcc").arg("--version"))?;
-    let mut flags = flags(executes);
+    let mut flags = flags(extra);
     if runs == Runs::Host {
         flags.push("-DHOST");
     }
     let joined = flags.join(" ");
-    let text = self::source(executes);
+    let text = self::source(extra);
     let key = cache::key(&[text.as_bytes(), joined.as_bytes(), gcc.as_bytes()]);
     let target = cache::directory().join(format!("init-{}", &key[..16]));
     if target.is_file() {
@@ -58,12 +93,26 @@ pub(crate) fn init_binary(runs: Runs, executes: bool) -> Result<PathBuf, RealErr
 }
 
 /// Names the program by its source and how it is compiled; the compiler's version is not in it.
-pub(crate) fn source_sum(executes: bool) -> String {
-    cache::key(&[source(executes).as_bytes(), flags(executes).join(" ").as_bytes()])
+pub(crate) fn source_sum(extra: Extra) -> String {
+    cache::key(&[source(extra).as_bytes(), flags(extra).join(" ").as_bytes()])
 }
 
-/// The archive with `/init` and these files.
-pub(crate) fn archive(init: &Path, files: &[(&str, &[u8])]) -> Result<Vec<u8>, RealError> {
+/// A file of the archive: where, its bytes, whether it can be executed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Content<'a> {
+    pub path: &'a str,
+    pub bytes: &'a [u8],
+    pub is_program: bool,
+}
+
+impl<'a> Content<'a> {
+    pub(crate) fn data(path: &'a str, bytes: &'a [u8]) -> Content<'a> {
+        Content { path, bytes, is_program: false }
+    }
+}
+
+/// The archive with `/init` and these files, in folders that it makes.
+pub(crate) fn archive(init: &Path, files: &[Content<'_>]) -> Result<Vec<u8>, RealError> {
     let binary = std::fs::read(init).map_err(RealError::io("read", init))?;
     let mut cpio = Cpio::default();
     for directory in ["dev", "proc", "sys", "cg"] {
@@ -72,8 +121,17 @@ pub(crate) fn archive(init: &Path, files: &[(&str, &[u8])]) -> Result<Vec<u8>, R
     cpio.entry("dev/console", 0o020600, &[], (5, 1));
     cpio.entry("dev/mem", 0o020600, &[], (1, 1));
     cpio.entry("init", 0o100755, &binary, (0, 0));
-    for (name, content) in files {
-        cpio.entry(name, 0o100644, content, (0, 0));
+    let mut made: Vec<String> = Vec::new();
+    for file in files {
+        for (at, _) in file.path.match_indices('/') {
+            let folder = &file.path[..at];
+            if !made.iter().any(|other| other == folder) {
+                cpio.entry(folder, 0o040755, &[], (0, 0));
+                made.push(folder.to_string());
+            }
+        }
+        let mode = if file.is_program { 0o100755 } else { 0o100644 };
+        cpio.entry(file.path, mode, file.bytes, (0, 0));
     }
     cpio.entry("TRAILER!!!", 0, &[], (0, 0));
     Ok(cpio.bytes)
@@ -134,7 +192,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let init = directory.path().join("x");
         std::fs::write(&init, b"#!init").unwrap();
-        let archive = archive(&init, &[("program", b"12345"), ("settings", b"")]).unwrap();
+        let files = [Content::data("program", b"12345"), Content::data("settings", b"")];
+        let archive = archive(&init, &files).unwrap();
         let file = directory.path().join("a.cpio");
         std::fs::write(&file, archive).unwrap();
         let script = "cd \"$1\" && cpio -idm --quiet --no-absolute-filenames init program settings dev < a.cpio && \

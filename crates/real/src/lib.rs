@@ -27,6 +27,7 @@
 pub mod cache;
 mod convert;
 mod emulator;
+mod errand;
 mod error;
 mod frames;
 mod host;
@@ -38,6 +39,7 @@ mod progress;
 mod qemu;
 pub mod workloads;
 
+pub use errand::{Returned, errand};
 pub use error::RealError;
 pub use kernel::{GuestKernel, Listed, SERIES, list};
 pub use options::Options;

@@ -30,6 +30,9 @@ pub struct Options {
     /// Run on the host's CPU by KVM instead of counting instructions: times are physical, nothing is deterministic, and
     /// nothing is cached. Phase and shift mean nothing then.
     pub kvm: bool,
+    /// The emulator's clock is this machine's, not a count of instructions: time goes on while the emulator is held up, as
+    /// in a virtual machine that is robbed of its CPU. Nothing is deterministic, and nothing is cached.
+    pub host_clock: bool,
     /// log2 of the ns that one instruction takes: 1 is a machine of 500 MIPS.
     pub shift: u32,
     /// Trace buffer per CPU in MB.
@@ -56,6 +59,7 @@ impl Default for Options {
             poll_clock: false,
             interleave: Span::from_us(50),
             kvm: false,
+            host_clock: false,
             shift: 1,
             trace_buffer_mb: 12,
             settings: Vec::new(),
@@ -70,7 +74,16 @@ impl Default for Options {
 impl Options {
     /// The interleaving period in us as the guest's program gets it.
     pub(crate) fn interleave_us(&self) -> u32 {
-        if self.cpus == 1 || self.kvm { 0 } else { (self.interleave.as_ns() / 1000) as u32 }
+        if self.cpus == 1 || !self.counts_instructions() {
+            0
+        } else {
+            (self.interleave.as_ns() / 1000) as u32
+        }
+    }
+
+    /// Whether the guest's clock counts its instructions, so that the same comes out again.
+    pub(crate) fn counts_instructions(&self) -> bool {
+        !self.kvm && !self.host_clock
     }
 
     pub(crate) fn check(&self) -> Result<(), RealError> {

@@ -7,6 +7,7 @@
 //! delay loop's calibration, seconds per CPU, is spared.
 
 use crate::emulator::{Emulator, QEMU};
+use crate::initramfs::{Content, Extra};
 use crate::{GuestKernel, Options, RealError, RunStage, cache, initramfs, program};
 use schedlab_machine::{Code, Program};
 use schedlab_process::contain::Yard;
@@ -97,7 +98,7 @@ impl GuestRequest {
     fn of_contents(contents: &Contents) -> GuestRequest {
         let parts = [contents.event_list().into_bytes(), contents.settings.clone().into_bytes()];
         GuestRequest {
-            guest_program: initramfs::source_sum(contents.executes),
+            guest_program: initramfs::source_sum(Extra::of(contents.executes)),
             workload: cache::key(&[&contents.program, &parts[0], &parts[1]]),
         }
     }
@@ -159,14 +160,37 @@ impl Guest {
         let emulator = Emulator::find(options.cpus)?;
         let contents = Contents::new(program, options)?;
         let list = contents.event_list();
-        let files: [(&str, &[u8]); 3] = [
-            ("program", &contents.program),
-            ("events", list.as_bytes()),
-            ("settings", contents.settings.as_bytes()),
+        let files = [
+            Content::data("program", &contents.program),
+            Content::data("events", list.as_bytes()),
+            Content::data("settings", contents.settings.as_bytes()),
         ];
-        let initramfs =
-            initramfs::archive(&initramfs::init_binary(initramfs::Runs::Guest, contents.executes)?, &files)?;
-        let arguments = arguments(options, kernel.hz, &contents.events, initramfs.len());
+        let init = initramfs::init_binary(initramfs::Runs::Guest, Extra::of(contents.executes))?;
+        let initramfs = initramfs::archive(&init, &files)?;
+        let asked = GuestRequest::of_contents(&contents);
+        Ok(Guest::with(kernel, options, (emulator, initramfs), &contents.events, asked))
+    }
+
+    /// A guest whose program performs an errand ([`crate::errand()`]).
+    pub fn on_errand(
+        kernel: &GuestKernel,
+        options: &Options,
+        files: &[Content<'_>],
+    ) -> Result<Guest, RealError> {
+        let emulator = Emulator::find(options.cpus)?;
+        let init = initramfs::init_binary(initramfs::Runs::Guest, Extra::Errand)?;
+        let initramfs = initramfs::archive(&init, files)?;
+        Ok(Guest::with(kernel, options, (emulator, initramfs), &[], GuestRequest::default()))
+    }
+
+    fn with(
+        kernel: &GuestKernel,
+        options: &Options,
+        (emulator, initramfs): (Emulator, Vec<u8>),
+        events: &[&str],
+        asked: GuestRequest,
+    ) -> Guest {
+        let arguments = arguments(options, kernel.hz, events, initramfs.len());
         let command_line = joined(&arguments);
         let key = cache::key(&[
             OUTPUT_VERSION,
@@ -175,8 +199,7 @@ impl Guest {
             emulator.version.as_bytes(),
             command_line.as_bytes(),
         ]);
-        let asked = GuestRequest::of_contents(&contents);
-        Ok(Guest { arguments, initramfs, kernel: kernel.image.clone(), emulator, command_line, key, asked })
+        Guest { arguments, initramfs, kernel: kernel.image.clone(), emulator, command_line, key, asked }
     }
 
     /// What `--version` says of the emulator.
@@ -187,7 +210,7 @@ impl Guest {
     /// Boots it, or takes what it said from the cache.
     pub fn output(&self, options: &Options, progress: &mut dyn FnMut(RunStage)) -> Result<Output, RealError> {
         let kept = cache::directory().join("runs").join(format!("{}.zst", self.key));
-        if !options.fresh && !options.kvm && kept.is_file() {
+        if !options.fresh && options.counts_instructions() && kept.is_file() {
             let packed = fs::read(&kept).map_err(RealError::io("read", &kept))?;
             let bytes = zstd::decode_all(packed.as_slice()).map_err(RealError::io("unpack", &kept))?;
             progress(RunStage::Done);
@@ -200,7 +223,7 @@ impl Guest {
         let started = Instant::now();
         let bytes = self.boot(work.path(), options, progress)?;
         let wall_ms = started.elapsed().as_millis() as u64;
-        if !options.kvm {
+        if options.counts_instructions() {
             let packed = zstd::encode_all(bytes.as_slice(), 3).map_err(RealError::io("pack", &kept))?;
             cache::write(&kept, &packed)?;
         }
@@ -274,6 +297,7 @@ impl Guest {
 /// Bare file names: QEMU runs in its own directory, so that the command line is the same everywhere.
 fn arguments(options: &Options, hz: u32, events: &[&str], initramfs_bytes: usize) -> Vec<String> {
     let trace_events: Vec<String> = events.iter().map(|event| event.replace('/', ":")).collect();
+    let traces = format!("trace_event={}", trace_events.join(","));
     let mut append = vec![
         "console=ttyS0".to_string(),
         "quiet".to_string(),
@@ -286,11 +310,12 @@ fn arguments(options: &Options, hz: u32, events: &[&str], initramfs_bytes: usize
         "tsc=reliable".to_string(),
         // self-tests of the kernel's ciphers would run into the workload
         "cryptomgr.notests".to_string(),
-        format!("trace_event={}", trace_events.join(",")),
-        format!("trace_buf_size={}M", options.trace_buffer_mb),
     ];
+    if !events.is_empty() {
+        append.extend([traces, format!("trace_buf_size={}M", options.trace_buffer_mb)]);
+    }
     append.push("hpet=disable".to_string());
-    if options.cpus > 1 && !options.kvm {
+    if options.cpus > 1 && options.counts_instructions() {
         append.push("maxcpus=1".to_string());
         append.push(format!("nr_cpus={}", options.cpus));
         // spares each CPU's calibration, which takes seconds here: the emulated TSC counts nanoseconds
@@ -303,7 +328,11 @@ fn arguments(options: &Options, hz: u32, events: &[&str], initramfs_bytes: usize
         + u64::from(options.trace_buffer_mb);
     let text = |s: &str| s.to_string();
     let icount = format!("tcg,thread=single -icount shift={},sleep=off -cpu qemu64", options.shift);
-    let processor = if options.kvm { "kvm -cpu host" } else { &icount };
+    let processor = match (options.kvm, options.host_clock) {
+        (true, _) => "kvm -cpu host",
+        (false, true) => "tcg,thread=single -cpu qemu64",
+        (false, false) => &icount,
+    };
     let mut arguments: Vec<String> =
         ["-machine", "pc", "-accel"].into_iter().chain(processor.split(' ')).map(text).collect();
     arguments.extend([

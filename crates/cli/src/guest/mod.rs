@@ -186,6 +186,7 @@ fn run(args: &RunArgs, ui: &Ui) -> Result<()> {
         interleave: args.interleave,
         shift: args.shift,
         kvm: args.kvm,
+        host_clock: false,
         trace_buffer_mb: args.trace_buffer_mb,
         settings: args.set.clone(),
         kernel_args: args.kernel_arg.clone(),

@@ -1,5 +1,6 @@
 //! `schedlab hourglass`: what does this machine's scheduler do, as seen from user level?
 
+mod elsewhere;
 mod study;
 mod whatif;
 
@@ -8,8 +9,10 @@ use crate::output;
 use crate::pages::OutputArgs;
 use crate::ui::Ui;
 use clap::{Args, Parser};
+use elsewhere::{Place, place};
 use schedlab_hourglass::{
-    Backend, Checked, Findings, Line, Map, PlanFile, check, compare, infer, parse, run, suite, threads_of,
+    Backend, Checked, Findings, Line, Map, PlanFile, check, compare, compare_all, compared_drawings, infer,
+    parse, run, suite, threads_of,
 };
 use schedlab_report::pages::Pages;
 use schedlab_report::table::Table;
@@ -26,7 +29,8 @@ cause for every gap.
 hourglass [OPTIONS]            runs threads and shows the map
 hourglass infer [--from LOG]   tick, slice, switch cost, ...: each with an interval, or \"cannot tell\"
 hourglass check [OPTIONS]      the map beside the kernel's own trace (root); --recorder auto | ftrace | bpf
-hourglass compare A B          two logs: what differs, and is it more than chance
+hourglass compare A B...       what differs, and is it more than chance? Of logs, folders of logs (infer --log),
+                               here (this machine), guest:6.12,preempt=full (a guest with one CPU)
 hourglass study                how often infer is right, on schedules whose truth is known
 hourglass whatif [OPTIONS]     deadlines under other schedulers, CPUs, computing times; measured afterwards.
                                --sched NAME, --cpus N, --compute PCT, --draws N, --workload FILE
@@ -44,10 +48,12 @@ hourglass whatif [OPTIONS]     deadlines under other schedulers, CPUs, computing
 --raw             the raw execution trace; -x leaves it out
 --plan FILE       all of this as TOML; what stands behind it on the line comes on top
 --rt-app FILE     the threads of an rt-app description (JSON); -w, -p and -a do not apply then
+--load LOAD       NET (network receive), DISK or CPU beside it; may be given several times
 --beside CMD      a command that runs beside it; may be given several times
 --log FILE        a schedule log as any other; --html FILE a page; --perfetto FILE; --json FILE or -
 --buffer N        gaps that each thread has room for
 --all-cpus        real-time threads may have every CPU
+--in guest:6.12   in a guest with one CPU; guest:6.12,preempt=full: with words for its kernel's command line
 --seed N          of what is drawn at random";
 
 /// The words behind `hourglass`; [`GRAMMAR`] says which there are.
@@ -98,6 +104,9 @@ struct InferArgs {
     /// Write the logs of the runs into this folder.
     #[arg(long, value_name = "DIR")]
     log: Option<PathBuf>,
+    /// Run in a guest with one CPU: guest:6.12, guest:6.1,preempt=full.
+    #[arg(long = "in", value_name = "PLACE", conflicts_with = "from")]
+    place: Option<Place>,
     /// Write what switches and ticks cost, for run --costs.
     #[arg(long, value_name = "FILE")]
     costs: Option<PathBuf>,
@@ -113,21 +122,19 @@ fn inferred(args: &InferArgs, ui: &Ui) -> Result<()> {
         findings = findings.or(of_log(path)?);
         remarks.push(format!("from {}", path.display()));
     }
-    if args.from.is_empty() {
-        if let Some(folder) = &args.log {
-            schedlab_report::pages::create(folder).map_err(Failure::input)?;
+    if let Some(folder) = &args.log {
+        schedlab_report::pages::create(folder).map_err(Failure::input)?;
+    }
+    match &args.place {
+        Some(place) => {
+            let found = guest(place, args.duration, args.log.as_deref(), ui)?;
+            (findings, remarks) = (found.0, vec![found.1]);
         }
-        for (number, (what, plan)) in suite(args.duration, args.cpu).into_iter().enumerate() {
-            let step = ui.step(what);
-            let map = run(&plan, &|_| {}).map_err(Failure::input)?;
-            drop(step);
-            let log = map.log();
-            if let Some(folder) = &args.log {
-                schedlab_log::write(&folder.join(format!("{number}.log")), &log).map_err(Failure::input)?;
-            }
-            findings = findings.or(infer(&log).map_err(Failure::input)?);
-            remarks.push(format!("{what}, {}", args.duration));
+        None if args.from.is_empty() => {
+            let found = here(args.duration, args.cpu, args.log.as_deref(), ui)?;
+            (findings, remarks) = found;
         }
+        None => {}
     }
     if let Some(path) = &args.costs {
         match findings.costs(&remarks.join("; ")) {
@@ -136,8 +143,62 @@ fn inferred(args: &InferArgs, ui: &Ui) -> Result<()> {
         }
     }
     let title = "schedlab hourglass infer".to_string();
-    let pages = Pages { title, remarks, drawings: Vec::new(), tables: vec![findings.table()] };
+    let tables = vec![findings.table(), findings.conditions()];
+    let pages = Pages { title, remarks, drawings: Vec::new(), tables };
     args.output.deliver(&pages, &findings.summary(), ui)
+}
+
+/// The runs of `suite` on this machine; and what each was.
+fn here(duration: Span, cpu: u32, folder: Option<&Path>, ui: &Ui) -> Result<(Findings, Vec<String>)> {
+    let (mut findings, mut remarks) = (Findings::default(), Vec::new());
+    for (number, (what, plan)) in suite(duration, cpu).into_iter().enumerate() {
+        let step = ui.step(what);
+        let map = run(&plan, &|_| {}).map_err(Failure::input)?;
+        drop(step);
+        let log = map.log();
+        if let Some(folder) = folder {
+            schedlab_log::write(&folder.join(format!("{number}.log")), &log).map_err(Failure::input)?;
+        }
+        findings = findings.or(infer(&log).map_err(Failure::input)?);
+        remarks.push(format!("{what}, {duration}"));
+    }
+    Ok((findings, remarks))
+}
+
+/// The same in a guest; and what a reader must know of its numbers.
+fn guest(place: &Place, duration: Span, folder: Option<&Path>, ui: &Ui) -> Result<(Findings, String)> {
+    let temporary = tempfile::tempdir().map_err(Failure::input)?;
+    let folder = folder.unwrap_or(temporary.path());
+    let about = place.logs(&duration.to_string(), folder, ui)?;
+    Ok((of_folder(folder)?, about))
+}
+
+/// The best answers of the logs in a folder.
+fn of_folder(folder: &Path) -> Result<Findings> {
+    let entries = std::fs::read_dir(folder)
+        .map_err(|error| Failure::Input(format!("{}: {error}", folder.display())))?;
+    let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|end| end == "log" || end == "arrow"));
+    paths.sort();
+    if paths.is_empty() {
+        let what = "holds no logs (*.log, *.arrow); 'schedlab hourglass infer --log DIR' writes some";
+        return Err(Failure::Input(format!("{}: {what}", folder.display())));
+    }
+    paths.iter().try_fold(Findings::default(), |all, path| Ok(all.or(of_log(path)?)))
+}
+
+/// One of what `compare` is given.
+fn of_source(source: &str, duration: Span, ui: &Ui) -> Result<(Findings, Option<String>)> {
+    let path = Path::new(source);
+    match source {
+        "here" => Ok((here(duration, 0, None, ui)?.0, None)),
+        guests if guests.starts_with("guest:") => {
+            let place: Place = guests.parse().map_err(Failure::Input)?;
+            guest(&place, duration, None, ui).map(|(found, about)| (found, Some(about)))
+        }
+        _ if path.is_dir() => Ok((of_folder(path)?, None)),
+        _ => Ok((of_log(path)?, None)),
+    }
 }
 
 fn of_log(path: &Path) -> Result<Findings> {
@@ -145,25 +206,43 @@ fn of_log(path: &Path) -> Result<Findings> {
     infer(&*log).map_err(|error| Failure::Input(format!("{}: {error}", path.display())))
 }
 
-/// In what do two logs of pollers differ, and is that more than chance?
+/// In what do two or more machines differ, as pollers see them, and is that more than chance?
 #[derive(Parser, Debug)]
 #[command(name = "schedlab hourglass compare")]
 struct CompareArgs {
-    /// The first log.
-    a: PathBuf,
-    /// The second log.
-    b: PathBuf,
+    /// What the others are compared with: a log, a folder of logs, here, or guest:6.12,preempt=full.
+    #[arg(value_name = "A")]
+    a: String,
+    /// The others.
+    #[arg(value_name = "B", required = true)]
+    others: Vec<String>,
+    /// Length of each run that is made.
+    #[arg(short, long, value_name = "TIME", default_value = "2s")]
+    duration: Span,
     #[command(flatten)]
     output: OutputArgs,
 }
 
 fn compared(args: &CompareArgs, ui: &Ui) -> Result<()> {
     args.output.check()?;
-    let table = compare(&of_log(&args.a)?, &of_log(&args.b)?);
-    let summary = table.to_text();
-    let remarks = vec![format!("a: {}; b: {}", args.a.display(), args.b.display())];
+    let mut found = Vec::new();
+    let mut remarks = Vec::new();
+    for source in [&args.a].into_iter().chain(&args.others) {
+        let (findings, about) = of_source(source, args.duration, ui)?;
+        remarks.extend(about);
+        remarks.push(format!("{source} holds for: {}", findings.holds_for()));
+        found.push((source.clone(), findings));
+    }
+    let table = match &found[..] {
+        [(a, first), (b, second)] => {
+            remarks.insert(0, format!("a: {a}; b: {b}"));
+            compare(first, second)
+        }
+        _ => compare_all(&found),
+    };
+    let summary = remarks.iter().map(|remark| format!("{remark}\n")).collect::<String>() + &table.to_text();
     let title = "schedlab hourglass compare".to_string();
-    let pages = Pages { title, remarks, drawings: Vec::new(), tables: vec![table] };
+    let pages = Pages { title, remarks, drawings: compared_drawings(&found), tables: vec![table] };
     args.output.deliver(&pages, &summary, ui)
 }
 
@@ -201,6 +280,11 @@ fn planned(words: &[String]) -> Result<Line> {
 
 /// Runs what the line says and shows it.
 fn map(words: &[String], ui: &Ui) -> Result<()> {
+    let (place, words) = &place(words)?;
+    if let Some(place) = place {
+        parse(words).map_err(Failure::input)?;
+        return place.shown(words, ui);
+    }
     let line = line(words)?;
     check_outputs(&line)?;
     let step = ui.step("hourglass");
@@ -211,7 +295,12 @@ fn map(words: &[String], ui: &Ui) -> Result<()> {
 
 /// As [`map`], beside the kernel's own trace.
 fn checked(words: &[String], ui: &Ui) -> Result<()> {
+    let (place, words) = &place(words)?;
     let (backend, rest) = recorder(words)?;
+    if let Some(place) = place {
+        parse(&rest).map_err(Failure::input)?;
+        return place.shown(&[&["check".to_string()], &words[..]].concat(), ui);
+    }
     let line = line(&rest)?;
     check_outputs(&line)?;
     let step = ui.step("hourglass check");
@@ -248,7 +337,7 @@ fn check_outputs(line: &Line) -> Result<()> {
 
 fn deliver(map: &Map, line: &Line, checked: Option<&Checked>, words: &[String], ui: &Ui) -> Result<()> {
     let outputs = &line.outputs;
-    let tables: Vec<Table> = checked.iter().map(|checked| checked.table()).collect();
+    let tables: Vec<Table> = checked.iter().flat_map(|checked| [checked.counts(), checked.table()]).collect();
     if let Some(path) = &outputs.log {
         schedlab_log::write(path, &map.log()).map_err(Failure::input)?;
         ui.say(format!("wrote {}", path.display()));

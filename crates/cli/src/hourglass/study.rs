@@ -45,6 +45,11 @@ pub(super) fn studied(args: &StudyArgs, ui: &Ui) -> Result<()> {
     let summary = found.summary();
     let remarks = summary.lines().take(3).map(str::to_string).collect();
     let title = "schedlab hourglass study".to_string();
-    let pages = Pages { title, remarks, drawings: Vec::new(), tables: vec![found.table(), found.misses()] };
+    let pages = Pages {
+        title,
+        remarks,
+        drawings: vec![found.drawing()],
+        tables: vec![found.table(), found.misses()],
+    };
     args.output.deliver(&pages, &summary, ui)
 }

@@ -5,8 +5,10 @@ use super::line;
 use crate::failure::{Failure, Result};
 use crate::output;
 use crate::ui::Ui;
-use schedlab_hourglass::{Deadlines, Map, Model, Plan, ThreadPlan, predict, run, wilson};
+use schedlab_hourglass::{Deadlines, Map, Model, Outputs, Plan, ThreadPlan, predict, run, wilson};
 use schedlab_lab::{Setting, Subject, SubjectSpec};
+use schedlab_report::chart::{Bars, Drawing, Scale};
+use schedlab_report::pages::Pages;
 use schedlab_report::table::{Column, Table};
 use schedlab_units::Span;
 use serde_json::{Value, json};
@@ -102,9 +104,7 @@ pub(super) fn whatif(words: &[String], ui: &Ui) -> Result<()> {
     let map = run(&line.plan, &|what| step.now(what.to_string())).map_err(Failure::input)?;
     drop(step);
     let cpus = asked.cpus.unwrap_or(map.nr_cpus);
-    if measured(&map).iter().all(Option::is_none) {
-        return Err(Failure::input(schedlab_hourglass::WhatIfError::NoJobs));
-    }
+    map.predicts().map_err(Failure::input)?;
     if let Some(path) = &asked.workload {
         let mut text = Vec::new();
         schedlab_workload::write_text(&map.workload(asked.compute_pct, 1), &mut text)
@@ -131,10 +131,58 @@ pub(super) fn whatif(words: &[String], ui: &Ui) -> Result<()> {
     let again = run(&scaled(&line.plan, asked.compute_pct), &|_| {}).map_err(Failure::input)?;
     drop(step);
     let table = table(&map, &again, &predictions, &line.plan.threads);
-    if !output::json_value(line.outputs.json.as_deref(), &table.to_json())? {
-        print!("{}", table.to_text());
+    deliver(&map, table, &line.outputs, ui)
+}
+
+/// The table, with what it holds for; the page has a picture; log and Perfetto are of the run that predicts.
+fn deliver(map: &Map, table: Table, outputs: &Outputs, ui: &Ui) -> Result<()> {
+    if let Some(path) = &outputs.log {
+        schedlab_log::write(path, &map.log()).map_err(Failure::input)?;
+        ui.say(format!("wrote {}", path.display()));
+    }
+    if let Some(path) = &outputs.perfetto {
+        output::text(path, &map.perfetto().to_string())?;
+        ui.say(format!("wrote {}", path.display()));
+    }
+    let holds = format!("holds for: {}", map.holds_for());
+    let mut json = table.to_json();
+    json["holds_for"] = json!(map.holds_for());
+    let text = table.to_text();
+    if let Some(path) = &outputs.html {
+        let remarks = map.notes.iter().cloned().chain([holds.clone()]).collect();
+        let drawings = vec![drawing(&table)];
+        let title = "schedlab hourglass whatif".to_string();
+        let pages = Pages { title, remarks, drawings, tables: vec![table, map.conditions()] };
+        output::text(path, &pages.html())?;
+        ui.say(format!("wrote {}", path.display()));
+    }
+    if !output::json_value(outputs.json.as_deref(), &json)? {
+        map.notes.iter().for_each(|note| println!("note: {note}"));
+        println!("{text}{holds}");
     }
     Ok(())
+}
+
+/// Predicted beside measured, per thread and scheduler.
+fn drawing(table: &Table) -> Drawing {
+    let place = |name: &str| table.columns.iter().position(|column| column.name == name).unwrap_or(0);
+    let [thread, sched] = ["thread", "sched"].map(place);
+    let values = ["measured_pct", "predicted_pct", "again_pct"].map(place);
+    let group = |row: &Vec<Value>| {
+        let name = format!("thread {}, {}", row[thread], row[sched].as_str().unwrap_or_default());
+        (name, values.iter().map(|at| row[*at].as_f64()).collect())
+    };
+    let bars = Bars {
+        title: "Deadlines missed".into(),
+        y_label: "%".into(),
+        y_scale: Scale::Linear,
+        names: ["measured before", "predicted", "measured"].map(String::from).to_vec(),
+        groups: table.rows.iter().map(group).collect(),
+        set: 0,
+    };
+    let caption =
+        "The second measurement has the predicted computing time; it is on this machine's own scheduler.";
+    Drawing { name: "whatif".into(), caption: caption.into(), svg: bars.svg() }
 }
 
 /// The prediction and what was measured are so many points of a hundred apart at most, where they agree.

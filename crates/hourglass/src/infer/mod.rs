@@ -140,6 +140,22 @@ pub struct Inference {
 pub struct Findings {
     /// One for each question, in their order.
     pub findings: Vec<Inference>,
+    /// What they hold for: name, value; of the first log that says it.
+    pub conditions: Vec<(String, String)>,
+}
+
+/// What a parameter of a log's header is called that says what its results depend on, before the condition's name.
+pub(crate) const CONDITION: &str = "hourglass.condition.";
+
+/// What results depend on, as a table.
+pub(crate) fn condition_table(conditions: &[(String, String)]) -> Table {
+    let columns = vec![
+        Column::new("condition", "", "what the result depends on"),
+        Column::new("value", "", "what it was"),
+    ];
+    let mut table = Table::new("conditions", "Preconditions", columns);
+    conditions.iter().for_each(|(name, value)| table.push(vec![json!(name), json!(value)]));
+    table
 }
 
 /// Asks a log every question.
@@ -149,7 +165,11 @@ pub struct Findings {
 pub fn infer(log: &dyn Log) -> Result<Findings, LogProblem> {
     let seen = Seen::of(log)?;
     let findings = Question::ALL.into_iter().map(|question| rules::answer(question, &seen));
-    Ok(Findings { findings: findings.collect() })
+    let params = log.header().params.iter();
+    let conditions = params
+        .filter_map(|(name, value)| Some((name.strip_prefix(CONDITION)?.to_string(), value.clone())))
+        .collect();
+    Ok(Findings { findings: findings.collect(), conditions })
 }
 
 impl Answer {
@@ -179,7 +199,8 @@ impl Findings {
                 a
             }
         };
-        Findings { findings: self.findings.into_iter().zip(other.findings).map(better).collect() }
+        let conditions = if self.conditions.is_empty() { other.conditions } else { self.conditions };
+        Findings { findings: self.findings.into_iter().zip(other.findings).map(better).collect(), conditions }
     }
 
     /// The finding on a question.
@@ -263,6 +284,17 @@ impl Findings {
         table
     }
 
+    /// What the answers hold for, in one line; empty if no log says it.
+    pub fn holds_for(&self) -> String {
+        let words = self.conditions.iter().map(|(name, value)| format!("{name} {value}"));
+        words.collect::<Vec<_>>().join("; ")
+    }
+
+    /// What the answers hold for, as a table.
+    pub fn conditions(&self) -> Table {
+        condition_table(&self.conditions)
+    }
+
     /// For a terminal.
     pub fn summary(&self) -> String {
         let mut text = format!("{:<21}{:>12}   {:<26}{:>9}\n", "", "estimate", "95 % interval", "samples");
@@ -294,6 +326,9 @@ impl Findings {
             if !more.is_empty() {
                 schedlab_report::wrapped(&mut text, &more);
             }
+        }
+        if !self.conditions.is_empty() {
+            schedlab_report::wrapped(&mut text, &format!("holds for: {}", self.holds_for()));
         }
         text
     }

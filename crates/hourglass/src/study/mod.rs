@@ -15,10 +15,12 @@ mod table;
 
 pub use case::{DrawnCase, Load};
 
+use crate::compare::intervals;
 use crate::infer::{Answer, Question, infer};
-use crate::stats::wilson;
+use crate::stats::{Estimate, wilson};
 use case::Truth;
 use schedlab_lab::Subject;
+use schedlab_report::chart::Drawing;
 use schedlab_report::table::{Column, Table};
 use schedlab_report::units::percent;
 use schedlab_runner::pool::{self, PoolError};
@@ -208,6 +210,34 @@ impl Study {
         table
     }
 
+    /// What is stated (95 %) beside how often it is right, with the goal's bounds.
+    pub fn drawing(&self) -> Drawing {
+        let pct = |share: f64| 100.0 * share;
+        let of: Vec<(&str, Estimate)> = self
+            .scores
+            .iter()
+            .filter_map(|(question, score)| {
+                let held = wilson(score.held, score.given)?;
+                let [value, low, high] = [held.value, held.low, held.high].map(pct);
+                Some((question.id(), Estimate { value, low, high, n: held.n }))
+            })
+            .collect();
+        let svg = intervals(
+            "Stated 95 %, and how often it held",
+            "intervals that hold the truth, %",
+            &of,
+            &[90.0, 99.0],
+        );
+        let caption = "Each share with its own 95 % interval. Between the dashed lines a 95 % interval is what it says.";
+        Drawing { name: "calibration".into(), caption: caption.into(), svg }
+    }
+
+    /// All answers together: how many intervals hold the truth.
+    pub fn held(&self) -> Option<Estimate> {
+        let sum = |of: fn(&Score) -> u64| self.scores.values().map(of).sum();
+        wilson(sum(|score| score.held), sum(|score| score.given))
+    }
+
     /// Answers that miss the truth, identifiable cases without an answer, and cases that could not be run.
     pub fn misses(&self) -> Table {
         let columns = vec![
@@ -254,6 +284,15 @@ impl Study {
                 percent(score.cannot, score.identifiable.max(1))
             );
             score.off.iter().take(OFF_SHOWN).for_each(|line| text += &format!("    off: {line}\n"));
+        }
+        if let Some(all) = self.held() {
+            let [value, low, high] = [all.value, all.low, all.high].map(|share| 100.0 * share);
+            text += &format!(
+                "{:<21}{:>8} {:>22}\n",
+                "all",
+                all.n,
+                format!("{value:.1} % ({low:.0} to {high:.0})")
+            );
         }
         for line in self.failed.iter().take(8) {
             text += &format!("not run: {line}\n");
