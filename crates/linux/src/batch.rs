@@ -95,6 +95,17 @@ impl Batch {
                 };
                 self.write_refusable(*refusal, &format!("cpu{}", cpu.0), &params::online_file(cpu.0), value);
             }
+            FileRequest::Remove { path, refusal } => {
+                let if_refused = match refusal {
+                    Refusal::Noted => {
+                        self.wanted.push((self.ops.len(), path.clone(), None));
+                        Ignore
+                    }
+                    Refusal::Ends => Stop,
+                };
+                let arg = [self.text(path), 0, 0, 0, 0];
+                self.push(format!("removing {path}"), if_refused, op::RMDIR, 0, arg);
+            }
             FileRequest::Read { name } => self.read(name, &params::path_of(name, version), op::READ),
             // handed to the kernel object before the run: LoadedKernel::ask
             FileRequest::Explain { .. } => {}

@@ -14,7 +14,7 @@ use std::ffi::{CStr, c_char};
 
 use schedlab_units::CpuId;
 
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 #[repr(C)]
 struct RaceCpu {
@@ -34,8 +34,8 @@ pub struct RaceEvent {
     pub at: u32,
     /// Which CPU.
     pub cpu: u16,
-    /// [`PointKind`](schedlab_machine::kernel::PointKind)'s number; 16: it has taken the lock there, 17: it is
-    /// about to release it.
+    /// [`PointKind`](schedlab_machine::kernel::PointKind)'s number, or one of [`SAYS_LOCKED`] and its neighbours; with
+    /// [`SAID`] within `data_race()`.
     pub kind: u8,
     /// Bytes; 255: more.
     pub size: u8,
@@ -47,6 +47,24 @@ pub struct RaceEvent {
 pub const SAYS_LOCKED: u8 = 16;
 /// [`RaceEvent::kind`]: the lock is about to be free.
 pub const SAYS_RELEASE: u8 = 17;
+/// [`RaceEvent::kind`]: `ASSERT_EXCLUSIVE_WRITER()`: nobody else writes there.
+pub const SAYS_WRITER: u8 = 18;
+/// [`RaceEvent::kind`]: `ASSERT_EXCLUSIVE_ACCESS()`: nobody else touches it.
+pub const SAYS_ACCESS: u8 = 19;
+/// On top of [`RaceEvent::kind`]: the source says that this access may race.
+pub const SAID: u8 = 0x40;
+
+impl RaceEvent {
+    /// The kind without [`SAID`].
+    pub fn what(&self) -> u8 {
+        self.kind & !SAID
+    }
+
+    /// Whether a CPU can stop there.
+    pub fn is_point(&self) -> bool {
+        self.what() < SAYS_LOCKED
+    }
+}
 
 #[repr(C)]
 struct Race {
@@ -56,6 +74,7 @@ struct Race {
     sizeof_event: u32,
     on: u32,
     reserved: u32,
+    pinned: u64,
     cpus: *mut RaceCpu,
     trace: *mut RaceEvent,
     trace_max: u64,
@@ -118,6 +137,12 @@ impl RaceControl {
     pub fn stop_before(&self, cpu: CpuId, at: Option<u64>) {
         // SAFETY: `cpu()` points into the table; nothing runs.
         unsafe { (*self.cpu(cpu)).stop_at = at.unwrap_or(u64::MAX) };
+    }
+
+    /// The tasks of these ids, below 64, sleep and compute in `migrate_disable()` sections, every other time.
+    pub fn pin(&self, ids: u64) {
+        // SAFETY: the table is valid; nothing runs.
+        unsafe { (*self.race).pinned = ids };
     }
 
     /// All that happens at points is written there from now on, from its beginning; `None`: nothing is.

@@ -295,6 +295,13 @@ pub enum FileRequest {
         /// What a refusal means.
         refusal: Refusal,
     },
+    /// Remove a folder: a control group that nobody is in.
+    Remove {
+        /// Its path.
+        path: String,
+        /// What a refusal means.
+        refusal: Refusal,
+    },
     /// Read a file.
     Read {
         /// Tunable or path.
@@ -332,11 +339,15 @@ pub enum FileRequest {
 }
 
 impl FileRequest {
-    /// Sets what `name` stands for: a CPU (`cpu3`, with `on` or `off`), a tunable, or a file by its path.
+    /// Sets what `name` stands for: a CPU (`cpu3`, with `on` or `off`), a tunable, or a file by its path; `rmdir` removes
+    /// the folder `value`.
     ///
     /// # Errors
     /// A CPU's value that is neither: what was given, what is possible.
     pub fn set(name: &str, value: &str, refusal: Refusal) -> Result<FileRequest, String> {
+        if name == "rmdir" {
+            return Ok(FileRequest::Remove { path: value.to_owned(), refusal });
+        }
         let Some(cpu) = name.strip_prefix("cpu").and_then(|number| number.parse().ok()) else {
             return Ok(FileRequest::Write { name: name.to_owned(), value: value.to_owned(), refusal });
         };

@@ -576,7 +576,7 @@ pub fn places(object: &Path, addresses: &[usize]) -> Vec<String> {
     let lines: Vec<&str> = text.lines().collect();
     let place = |pair: &[&str]| {
         let file = pair[1].split(" (discriminator").next().unwrap_or(pair[1]);
-        let file = match file.find("/kernel/sched/") {
+        let file = match file.rfind("/kernel/").or_else(|| file.rfind("/include/")) {
             Some(at) => &file[at + 1..],
             None => file.rsplit('/').next().unwrap_or(file),
         };

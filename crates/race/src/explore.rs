@@ -3,7 +3,7 @@
 //! Schedule number `i` depends on the seed and `i` alone, and processes take them in turn; so the result does not
 //! depend on how many processes there are.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use crate::RaceError;
 use crate::compile::{Compiled, places};
@@ -12,6 +12,7 @@ use crate::scenario::Scenario;
 use crate::schedule::{Choice, Schedule};
 use crate::story::Story;
 use crate::strategy::Strategy;
+use crate::whole::known::KnownRace;
 use crate::worker::{Done, Found, Job, Offer, RACES, Task, receive, send};
 
 /// What is explored, and how.
@@ -77,6 +78,8 @@ pub struct Explored {
     pub findings: Vec<Finding>,
     /// Barriers that an ordinary schedule meets: address in the object, kind (`RACE_MB`, ...).
     pub barriers: Vec<(usize, u32)>,
+    /// Accesses that nothing orders, whose reason is known, and how many schedules showed them.
+    pub explained: Vec<(KnownRace, u64)>,
 }
 
 fn ask(job: &Job) -> Result<Done, RaceError> {
@@ -109,6 +112,7 @@ pub(crate) fn merged(
         redundant: 0,
         findings: Vec::new(),
         barriers: Vec::new(),
+        explained: Vec::new(),
     };
     let mut found: BTreeMap<(String, String), Found> = BTreeMap::new();
     for answer in answers {
@@ -134,9 +138,42 @@ pub(crate) fn merged(
             }
         }
     }
-    explored.findings = found.into_values().map(|f| plan.finding(f, scenario)).collect();
+    let mut sites: Vec<usize> = found.values().flat_map(|f| f.sites.iter().copied()).collect();
+    sites.sort_unstable();
+    sites.dedup();
+    let names: HashMap<usize, String> =
+        sites.iter().copied().zip(places(&plan.compiled.object, &sites)).collect();
+    explored.findings = found.into_values().map(|f| named(f, scenario, &names)).collect();
     explored.findings.sort_by_key(|f| f.first_schedule);
     Ok(explored)
+}
+
+/// A finding with its places in the source.
+fn named(found: Found, scenario: &Scenario, names: &HashMap<usize, String>) -> Finding {
+    let mut sites: Vec<String> = found.sites.iter().filter_map(|at| names.get(at).cloned()).collect();
+    sites.dedup();
+    let text = match found.kind.as_str() {
+        // by functions: lines differ from version to version, and stand among the places
+        "race" => {
+            let function = |site: &String| site.rsplit(' ').next().unwrap_or_default().to_owned();
+            let mut functions: Vec<String> = sites.iter().map(function).collect();
+            functions.sort();
+            functions.dedup();
+            format!("nothing orders {}", functions.join("() and ") + "()")
+        }
+        _ => found.text.clone(),
+    };
+    Finding {
+        kind: found.kind,
+        text,
+        told_as: found.text,
+        sites,
+        first_schedule: found.index,
+        times: found.times,
+        preemptions: found.preemptions,
+        choices: found.choices,
+        scenario: scenario.clone(),
+    }
 }
 
 impl Plan {
@@ -153,30 +190,8 @@ impl Plan {
     }
 
     pub(crate) fn finding(&self, found: Found, scenario: &Scenario) -> Finding {
-        let mut sites = places(&self.compiled.object, &found.sites);
-        sites.dedup();
-        let text = match found.kind.as_str() {
-            // by functions: lines differ from version to version, and stand among the places
-            "race" => {
-                let function = |site: &String| site.rsplit(' ').next().unwrap_or_default().to_owned();
-                let mut functions: Vec<String> = sites.iter().map(function).collect();
-                functions.sort();
-                functions.dedup();
-                format!("nothing orders {}", functions.join("() and ") + "()")
-            }
-            _ => found.text.clone(),
-        };
-        Finding {
-            kind: found.kind,
-            text,
-            told_as: found.text,
-            sites,
-            first_schedule: found.index,
-            times: found.times,
-            preemptions: found.preemptions,
-            choices: found.choices,
-            scenario: scenario.clone(),
-        }
+        let names = found.sites.iter().copied().zip(places(&self.compiled.object, &found.sites)).collect();
+        named(found, scenario, &names)
     }
 
     /// What the target can be asked for, and the scenario that it brings along.

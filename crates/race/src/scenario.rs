@@ -36,6 +36,9 @@ pub struct Scenario {
     pub first: Vec<Call>,
     /// Of each CPU.
     pub cpus: Vec<Vec<Call>>,
+    /// Of a whole scheduler: the sched_ext scheduler that its text asks for.
+    #[serde(default)]
+    pub beside: Option<schedlab_scx::CompiledScx>,
 }
 
 impl Scenario {
@@ -44,8 +47,13 @@ impl Scenario {
     /// # Errors
     /// The line, what it holds and what was expected.
     pub fn parse(name: &str, text: &str) -> Result<Scenario, RaceError> {
-        let mut scenario =
-            Scenario { name: name.into(), text: text.into(), first: Vec::new(), cpus: Vec::new() };
+        let mut scenario = Scenario {
+            name: name.into(),
+            text: text.into(),
+            first: Vec::new(),
+            cpus: Vec::new(),
+            beside: None,
+        };
         for (n, whole) in text.lines().enumerate() {
             let line = whole.split('#').next().unwrap_or("").trim();
             let bad = |value: &str, expected: String| RaceError::Text {

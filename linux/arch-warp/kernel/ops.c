@@ -39,6 +39,7 @@ static long warp_block(u64 wake_ns, unsigned int flags)
 {
 	ktime_t expires = ns_to_ktime(wake_ns - warp_now_ns) + ktime_get();
 
+	warp_race_block();
 	set_current_state(flags & WARP_F_UNINTERRUPTIBLE ? TASK_UNINTERRUPTIBLE : TASK_INTERRUPTIBLE);
 	/* the sleeper's side: state first, then the condition (warp_ask_wakeup() has the other) */
 	if (warp_is_woken(current))
@@ -187,6 +188,7 @@ static long long warp_one(struct warp_op *o)
 		sched_exec();
 		return 0;
 	case WARP_OP_EXIT:
+		warp_race_exit();
 		do_exit((arg[0] & 0xff) << 8);
 	case WARP_OP_WRITE:
 		return warp_write((const char *)arg[0], (const void *)arg[1], arg[2]);

@@ -7,15 +7,9 @@
  * as in cpu_relax(), and the access is made when it is resumed; others may have run meanwhile, and time may have
  * passed, as if a hypervisor had taken the CPU away. An interrupt that has arrived is taken there, if they are on.
  *
- * warp_race_check() says what does not hold among the queues whose locks are free.
+ * What must hold meanwhile: race_check.c.
  */
-#include <linux/cgroup.h>
-#include <linux/cpuset.h>
-#include <linux/sched/clock.h>
-#include <linux/sched/cputime.h>
-#include <linux/sched/isolation.h>
-#include <linux/slab.h>
-#include "../../../kernel/sched/sched.h"
+#include <linux/sched.h>
 #include "versions.h"
 #include "warp.h"
 
@@ -29,7 +23,7 @@ struct warp_race_event {
 	unsigned long long code;
 	unsigned int at;		/* the CPU's points so far */
 	unsigned short cpu;
-	unsigned char kind;		/* WARP_POINT_*, WARP_SAYS_* */
+	unsigned char kind;		/* WARP_POINT_*, WARP_SAYS_*; WARP_SAID: within data_race() */
 	unsigned char size;		/* 0xff: longer */
 	unsigned long long value;	/* before the access, up to 8 bytes */
 };
@@ -37,6 +31,7 @@ struct warp_race {
 	unsigned int version, sizeof_race, sizeof_cpu, sizeof_event;
 	unsigned int on;		/* simulator: points count */
 	unsigned int reserved;
+	unsigned long long pinned;	/* simulator: tasks by id that enter and leave migrate_disable() at their blocks */
 	struct warp_race_cpu *cpus;
 	struct warp_race_event *trace;	/* simulator: NULL: none */
 	unsigned long long trace_max;
@@ -46,7 +41,7 @@ struct warp_race {
 
 static struct warp_race_cpu warp_race_cpus[NR_CPUS];
 static struct warp_race warp_race_state = {
-	.version = 1,
+	.version = 2,
 	.sizeof_race = sizeof(struct warp_race),
 	.sizeof_cpu = sizeof(struct warp_race_cpu),
 	.sizeof_event = sizeof(struct warp_race_event),
@@ -76,7 +71,7 @@ static noinline void warp_race_note(unsigned int what, const volatile void *addr
 	event->code = code - (unsigned long)warp_abi.text_start;
 	event->at = warp_race_cpus[warp_this->id].at;
 	event->cpu = warp_this->id;
-	event->kind = what;
+	event->kind = what | (current->thread.said ? WARP_SAID : 0);
 	event->size = what >> 8 > 0xff ? 0xff : what >> 8;
 	event->value = address ? warp_race_value(address, what >> 8) : 0;
 }
@@ -109,10 +104,45 @@ static __always_inline void warp_race_at(unsigned int what, const volatile void 
 	warp_this->point_address = address;
 	warp_this->point_code = (const void *)code;
 	warp_leave(WARP_POINT);
-	if (warp_this->irq_on && warp_this->pending)
+	if (warp_this->irq_on && warp_this->pending) {
+		/* what an interrupt does is not what the source said may race */
+		unsigned char said = current->thread.said;
+
+		current->thread.said = 0;
 		warp_interrupt_kernel();
+		current->thread.said = said;
+	}
 	if (unlikely(race->trace))
 		warp_race_note(what, address, code);
+}
+
+void warp_race_said_begin(void) { current->thread.said++; }
+void warp_race_said_end(void) { current->thread.said--; }
+
+/*
+ * Of a scenario's pinned task each block comes with the other half of a section: it sleeps, and computes until its next
+ * block, with migration disabled; then it does both with migration enabled.
+ */
+void warp_race_block(void)
+{
+#if WARP_SLEEPS_PINNED
+	unsigned int id = current->thread.id;
+
+	if (!id || id > 64 || !(warp_race_state.pinned >> (id - 1) & 1))
+		return;
+	if (current->migration_disabled)
+		migrate_enable();
+	else
+		migrate_disable();
+#endif
+}
+
+void warp_race_exit(void)
+{
+#if WARP_SLEEPS_PINNED
+	if (current->migration_disabled)
+		migrate_enable();
+#endif
 }
 
 void warp_race_point(unsigned int what, const volatile void *address)
@@ -183,170 +213,6 @@ WARP_PCP(and, (volatile void *p, unsigned int size, unsigned long value), WARP_P
 WARP_PCP(or, (volatile void *p, unsigned int size, unsigned long value), WARP_PCP_CHANGE(old | (T)value))
 WARP_PCP(cmpxchg, (volatile void *p, unsigned int size, unsigned long before, unsigned long value),
 	 T old = WARP_PCP_OF(p, T); if (old == (T)before) WARP_PCP_OF(p, T) = value; return old;)
-
-/* ---- what must hold ---- */
-
-static char warp_race_why[256];
-#define WARP_WRONG(...) ({ scnprintf(warp_race_why, sizeof(warp_race_why), __VA_ARGS__); (const char *)warp_race_why; })
-
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 14, 0)
-#define WARP_RQ_LOCK(rq) (&(rq)->__lock)
-#define WARP_STATE(p) ((p)->__state)
-#else
-#define WARP_RQ_LOCK(rq) (&(rq)->lock)
-#define WARP_STATE(p) ((p)->state)
-#endif
-
-static bool warp_rq_whole(int cpu) { return !raw_spin_is_locked(WARP_RQ_LOCK(cpu_rq(cpu))); }
-
-static int warp_throttled(struct task_struct *p)
-{
-#ifdef CONFIG_CFS_BANDWIDTH
-	struct sched_entity *se = &p->se;
-
-	if (p->sched_class == &fair_sched_class)
-		for (; se; se = se->parent)
-			if (se->cfs_rq->throttled || se->cfs_rq->throttle_count)
-				return 1;
-#endif
-	if (dl_task(p) && p->dl.dl_throttled)
-		return 1;
-	return 0;
-}
-
-/*
- * A task of the workload is found by its mailbox: one that exits is reaped, and in no list, before it leaves its CPU
- * for good; one that is being forked is in a list, and in no mailbox yet.
- */
-static bool warp_in_box(struct task_struct *p)
-{
-	return p->thread.id && warp_boot_info.tasks[p->thread.id - 1].task == p;
-}
-
-static void warp_count(struct task_struct *p, unsigned short (*queued)[2])
-{
-	int cpu = task_cpu(p);
-
-	if (p->on_rq == TASK_ON_RQ_QUEUED)
-		queued[cpu][warp_throttled(p) || (rt_task(p) && !dl_task(p) && !cpu_rq(cpu)->rt.rt_queued)]++;
-}
-
-/* A queue whose lock nobody holds: what it says of itself, beside what its tasks say. */
-static const char *warp_check_rq(int cpu, const unsigned short *queued)
-{
-	struct rq *rq = cpu_rq(cpu);
-	struct task_struct *curr = rq->curr;
-	unsigned int nr = rq->nr_running, low = queued[0], high = queued[0] + queued[1];
-
-	if (task_cpu(curr) != cpu)
-		return WARP_WRONG("cpu%d runs %s, which says that it is on cpu%d", cpu, curr->comm, task_cpu(curr));
-	if (!curr->on_cpu)
-		return WARP_WRONG("cpu%d runs %s, which says that no CPU runs it", cpu, curr->comm);
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 8, 0)
-	high++;	/* the fair server counts itself */
-#endif
-	if (nr < low || nr > high) {
-		int len = scnprintf(warp_race_why, sizeof(warp_race_why), "cpu%d: nr_running is %u, its tasks are", cpu, nr);
-		struct task_struct *g, *p;
-
-		for_each_process_thread(g, p)
-			if (task_cpu(p) == cpu && p->on_rq == TASK_ON_RQ_QUEUED && !warp_in_box(p))
-				len += scnprintf(warp_race_why + len, sizeof(warp_race_why) - len, " %s", p->comm);
-		for (unsigned int id = 0; id < warp_boot_info.max_tasks; id++) {
-			p = warp_boot_info.tasks[id].task;
-			if (p && task_cpu(p) == cpu && p->on_rq == TASK_ON_RQ_QUEUED)
-				len += scnprintf(warp_race_why + len, sizeof(warp_race_why) - len, " %s", p->comm);
-		}
-		return warp_race_why;
-	}
-	return NULL;
-}
-
-static const char *warp_check_task(struct task_struct *p, bool at_rest)
-{
-	int cpu = task_cpu(p);
-
-	if (p->on_rq == TASK_ON_RQ_QUEUED && !raw_spin_is_locked(&p->pi_lock) &&
-	    !cpumask_test_cpu(cpu, p->cpus_ptr) && cpu_active(cpu)
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 11, 0)
-	    && !is_migration_disabled(p) && !p->migration_pending
-#endif
-	    && !(p->flags & PF_KTHREAD) && at_rest)
-		return WARP_WRONG("%s is queued on cpu%d, which it may not use (%lx)", p->comm, cpu,
-				  cpumask_bits(p->cpus_ptr)[0]);
-	if (!at_rest)
-		return NULL;
-	if (WARP_STATE(p) == TASK_RUNNING && !p->on_rq && !(p->flags & PF_EXITING))
-		return WARP_WRONG("%s is runnable and on no queue", p->comm);
-	if (WARP_STATE(p) == TASK_WAKING)
-		return WARP_WRONG("%s is waking, and nobody wakes it", p->comm);
-	if (p->on_rq == TASK_ON_RQ_MIGRATING)
-		return WARP_WRONG("%s migrates, and nobody moves it", p->comm);
-	if (p->thread.woken && !p->on_rq && !p->on_cpu && WARP_STATE(p) != TASK_RUNNING && !(p->flags & PF_EXITING))
-		return WARP_WRONG("%s was woken, and sleeps", p->comm);
-	if (p->on_cpu && cpu_rq(cpu)->curr != p)
-		return WARP_WRONG("%s says that cpu%d runs it, which runs %s", p->comm, cpu, cpu_rq(cpu)->curr->comm);
-	return NULL;
-}
-
-/* Fair tasks on the queue's uppermost level: another name since 6.14. */
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 14, 0)
-#define WARP_FAIR(rq) ((rq)->cfs.nr_queued)
-#else
-#define WARP_FAIR(rq) ((rq)->cfs.nr_running)
-#endif
-
-/* All CPUs are idle or in user mode, and no interrupt is on its way. */
-static const char *warp_check_order(int cpu)
-{
-	struct rq *rq = cpu_rq(cpu);
-	struct task_struct *curr = rq->curr;
-
-	if (test_tsk_need_resched(curr) || warp_cpus[cpu].pending || warp_cpus[cpu].posted)
-		return NULL;
-#ifdef CONFIG_ARCH_HAS_PREEMPT_LAZY
-	if (test_tsk_thread_flag(curr, TIF_NEED_RESCHED_LAZY))
-		return NULL;
-#endif
-	if (is_idle_task(curr) && rq->nr_running && (WARP_FAIR(rq) || rq->rt.rt_queued))
-		return WARP_WRONG("cpu%d is idle, and %u of its tasks could run", cpu, rq->nr_running);
-	if (rq->rt.rt_queued && rq->rt.rt_nr_running && curr->sched_class != &stop_sched_class && !dl_task(curr) &&
-	    rq->rt.highest_prio.curr < curr->prio)
-		return WARP_WRONG("cpu%d runs %s of priority %d, and has one of %d", cpu, curr->comm, curr->prio,
-				  rq->rt.highest_prio.curr);
-	return NULL;
-}
-
-static const char *warp_race_check(unsigned int at_rest)
-{
-	static unsigned short queued[NR_CPUS][2];
-	struct task_struct *g, *p;
-	const char *why = NULL;
-	int cpu, other;
-
-	memset(queued, 0, sizeof(queued));
-	for_each_online_cpu(cpu)
-		for_each_online_cpu(other)
-			if (cpu < other && cpu_rq(cpu)->curr == cpu_rq(other)->curr && warp_rq_whole(cpu) && warp_rq_whole(other))
-				return WARP_WRONG("%s runs on cpu%d and cpu%d", cpu_rq(cpu)->curr->comm, cpu, other);
-	for_each_process_thread(g, p) {
-		cpu = task_cpu(p);
-		if (!warp_in_box(p))
-			warp_count(p, queued);
-		if (!why && warp_rq_whole(cpu))
-			why = warp_check_task(p, at_rest);
-	}
-	for (unsigned int id = 0; id < warp_boot_info.max_tasks; id++)
-		if (warp_boot_info.tasks[id].task)
-			warp_count(warp_boot_info.tasks[id].task, queued);
-	for_each_online_cpu(cpu) {
-		if (!why && warp_rq_whole(cpu))
-			why = warp_check_rq(cpu, queued[cpu]);
-		if (!why && at_rest)
-			why = warp_check_order(cpu);
-	}
-	return why;
-}
 
 __attribute__((visibility("default"))) struct warp_race *warp_race_get(void);
 struct warp_race *warp_race_get(void)

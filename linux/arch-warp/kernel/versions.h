@@ -40,6 +40,9 @@
 #define WARP_SLEEPS_QUEUED(p) false
 #endif
 
+/* a task may sleep with migration disabled since 5.11; before, that disabled preemption */
+#define WARP_SLEEPS_PINNED (LINUX_VERSION_CODE >= KERNEL_VERSION(5, 11, 0))
+
 /* entities of the deadline class that are no tasks, since 6.8 */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 8, 0)
 #define WARP_DL_SERVER(dl_se) ((dl_se)->dl_server)

@@ -32,10 +32,16 @@ static inline unsigned int warp_task_id(const struct task_struct *p)
 static inline void warp_ask_wakeup(struct task_struct *p) { WRITE_ONCE(p->thread.woken, 1); }
 static inline bool warp_is_woken(struct task_struct *p) { return READ_ONCE(p->thread.woken); }
 static inline void warp_forget_wakeup(struct task_struct *p) { WRITE_ONCE(p->thread.woken, 0); }
+/* race.c: a task blocks, a task ends; race_check.c: what does not hold, or NULL */
+void warp_race_block(void);
+void warp_race_exit(void);
+const char *warp_race_check(unsigned int at_rest);
 #else
 static inline void warp_ask_wakeup(struct task_struct *p) { }
 static inline bool warp_is_woken(struct task_struct *p) { return false; }
 static inline void warp_forget_wakeup(struct task_struct *p) { }
+static inline void warp_race_block(void) { }
+static inline void warp_race_exit(void) { }
 #endif
 
 /* entry.c */

@@ -40,19 +40,19 @@ impl Places {
         // by words of 8 bytes: who touches them, and who writes (bits)
         let mut words: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
         let is_write = |kind: u8| matches!(kind, 1 | 2 | 3 | 6 | 8);
-        for event in events.iter().filter(|e| e.address != 0 && e.kind < 16) {
+        for event in events.iter().filter(|e| e.address != 0 && e.is_point()) {
             let bit = 1u64 << (event.cpu & 63);
             let word = words.entry(event.address >> 3).or_default();
             word.0 |= bit;
-            if is_write(event.kind) {
+            if is_write(event.what()) {
                 word.1 |= bit;
             }
         }
         let mut shared = vec![Vec::new(); all.len()];
-        for event in events.iter().filter(|e| e.address != 0 && e.kind < 16) {
+        for event in events.iter().filter(|e| e.address != 0 && e.is_point()) {
             let bit = 1u64 << (event.cpu & 63);
             let (touched, written) = words[&(event.address >> 3)];
-            let others = if is_write(event.kind) { touched } else { written };
+            let others = if is_write(event.what()) { touched } else { written };
             if others & !bit != 0
                 && let Some(list) = shared.get_mut(usize::from(event.cpu))
             {

@@ -13,9 +13,10 @@
 //! plain. Every marked access orders here, as if barriers stood beside it: so less is reported than the kernel's memory
 //! model would allow, and nothing that it would forbid. RCU's grace periods are seen through its own locks.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasherDefault, Hasher};
 
-use schedlab_linux::race::{RaceEvent, SAYS_LOCKED, SAYS_RELEASE};
+use schedlab_linux::race::{RaceEvent, SAID, SAYS_ACCESS, SAYS_LOCKED, SAYS_RELEASE, SAYS_WRITER};
 
 const ATOMIC: u8 = 1;
 const READ: u8 = 5;
@@ -28,6 +29,24 @@ const CPUS: usize = 16;
 
 type Clock = [u32; CPUS];
 
+/// Addresses are spread by a product: there are millions of them, and nobody chooses them with malice.
+#[derive(Default)]
+struct Spread(u64);
+
+impl Hasher for Spread {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+    fn write_u64(&mut self, n: u64) {
+        self.0 = (self.0.rotate_left(5) ^ n).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+    fn finish(&self) -> u64 {
+        self.0 ^ self.0 >> 32
+    }
+}
+
+type ByAddress<T> = HashMap<u64, T, BuildHasherDefault<Spread>>;
+
 fn join(to: &mut Clock, from: &Clock) {
     for (a, b) in to.iter_mut().zip(from) {
         *a = (*a).max(*b);
@@ -38,10 +57,34 @@ fn join(to: &mut Clock, from: &Clock) {
 struct Cell {
     cpu: u16,
     is_write: bool,
-    is_plain: bool,
+    marks: Marks,
     bytes: u8,
     clock: u32,
     event: RaceEvent,
+}
+
+/// What the source says of an access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Marks {
+    /// Nothing: nobody else is to touch the place meanwhile.
+    Plain,
+    /// `READ_ONCE()`, an atomic operation and their like; `data_race()`.
+    Marked,
+    /// `ASSERT_EXCLUSIVE_WRITER()`: nobody else writes, however marked.
+    Writer,
+    /// `ASSERT_EXCLUSIVE_ACCESS()`: nobody else touches it, however marked.
+    Access,
+}
+
+impl Marks {
+    fn of(event: &RaceEvent) -> Marks {
+        match event.what() {
+            SAYS_WRITER => Marks::Writer,
+            SAYS_ACCESS => Marks::Access,
+            READ | WRITE if event.kind & SAID == 0 => Marks::Plain,
+            _ => Marks::Marked,
+        }
+    }
 }
 
 /// Bytes of a word of 8 that an access touches.
@@ -57,12 +100,13 @@ pub(super) fn races(events: &[RaceEvent], most: usize) -> Vec<(RaceEvent, RaceEv
     for (n, clock) in cpus.iter_mut().enumerate() {
         clock[n] = 1;
     }
-    let mut handed_on: HashMap<u64, Clock> = HashMap::new();
-    let mut words: HashMap<u64, Vec<Cell>> = HashMap::new();
+    let mut handed_on: ByAddress<Clock> = HashMap::default();
+    let mut words: ByAddress<Vec<Cell>> = HashMap::default();
+    let mut known: HashSet<(u64, u64)> = HashSet::new();
     let mut found: Vec<(RaceEvent, RaceEvent)> = Vec::new();
     for event in events.iter().filter(|e| e.address != 0 && usize::from(e.cpu) < CPUS) {
         let cpu = usize::from(event.cpu);
-        let (takes, gives) = match event.kind {
+        let (takes, gives) = match event.what() {
             SAYS_LOCKED | MARKED_READ => (true, false),
             SAYS_RELEASE | MARKED_WRITE => (false, true),
             ATOMIC => (true, true),
@@ -71,31 +115,33 @@ pub(super) fn races(events: &[RaceEvent], most: usize) -> Vec<(RaceEvent, RaceEv
         if takes && let Some(clock) = handed_on.get(&event.address) {
             join(&mut cpus[cpu], clock);
         }
-        if matches!(event.kind, ATOMIC | READ | WRITE | MARKED_READ | MARKED_WRITE) {
+        let is_access = matches!(
+            event.what(),
+            ATOMIC | READ | WRITE | MARKED_READ | MARKED_WRITE | SAYS_WRITER | SAYS_ACCESS
+        );
+        if is_access {
             let cell = Cell {
                 cpu: event.cpu,
-                is_write: matches!(event.kind, ATOMIC | WRITE | MARKED_WRITE),
-                is_plain: matches!(event.kind, READ | WRITE),
+                is_write: matches!(event.what(), ATOMIC | WRITE | MARKED_WRITE),
+                marks: Marks::of(event),
                 bytes: bytes(event),
                 clock: cpus[cpu][cpu],
                 event: *event,
             };
             let word = words.entry(event.address >> 3).or_default();
             for other in word.iter().filter(|other| conflicts(&cell, other)) {
-                let is_new = |(a, b): &(RaceEvent, RaceEvent)| {
-                    (a.code, b.code) != (other.event.code, event.code)
-                        && (b.code, a.code) != (other.event.code, event.code)
-                };
+                let codes = (other.event.code.min(event.code), other.event.code.max(event.code));
                 if cpus[cpu][usize::from(other.cpu)] < other.clock
                     && found.len() < most
-                    && found.iter().all(is_new)
+                    && known.insert(codes)
                 {
-                    found.push((other.event, *event));
+                    // the lower place first: a pair has one name
+                    let pair = [other.event, *event];
+                    found.push(if codes.0 == event.code { (pair[1], pair[0]) } else { (pair[0], pair[1]) });
                 }
             }
             let same = |c: &Cell| {
-                (c.cpu, c.is_write, c.is_plain, c.bytes)
-                    == (cell.cpu, cell.is_write, cell.is_plain, cell.bytes)
+                (c.cpu, c.is_write, c.marks, c.bytes) == (cell.cpu, cell.is_write, cell.marks, cell.bytes)
             };
             word.retain(|c| !same(c));
             word.push(cell);
@@ -110,7 +156,16 @@ pub(super) fn races(events: &[RaceEvent], most: usize) -> Vec<(RaceEvent, RaceEv
 }
 
 fn conflicts(a: &Cell, b: &Cell) -> bool {
-    a.cpu != b.cpu && (a.is_write || b.is_write) && (a.is_plain || b.is_plain) && a.bytes & b.bytes != 0
+    if a.cpu == b.cpu || a.bytes & b.bytes == 0 {
+        return false;
+    }
+    match (a.marks, b.marks) {
+        // assertions are no accesses: two of them, or one and a load, are fine
+        (Marks::Access, other) | (other, Marks::Access) => !matches!(other, Marks::Access | Marks::Writer),
+        (Marks::Writer, Marks::Writer) => false,
+        (Marks::Marked, Marks::Marked) => false,
+        _ => a.is_write || b.is_write,
+    }
 }
 
 #[cfg(test)]
@@ -156,6 +211,17 @@ mod tests {
         // a flag that is set behind the store and read before the load
         assert_eq!(number(&[e(0, WRITE, X), e(0, MARKED_WRITE, L), e(1, MARKED_READ, L), e(1, READ, X)]), 0);
         assert_eq!(number(&[e(0, WRITE, X), e(0, WRITE, L), e(1, READ, L), e(1, READ, X)]), 2);
+    }
+
+    #[test]
+    fn the_source_can_say_that_an_access_may_race_or_that_nobody_else_writes() {
+        assert_eq!(number(&[e(0, MARKED_WRITE, X), e(1, READ | SAID, X)]), 0);
+        // one side that is plain is enough
+        assert_eq!(number(&[e(0, WRITE, X), e(1, READ | SAID, X)]), 1);
+        assert_eq!(number(&[e(0, SAYS_WRITER, X), e(1, MARKED_READ, X)]), 0);
+        assert_eq!(number(&[e(0, SAYS_WRITER, X), e(1, MARKED_WRITE, X)]), 1);
+        assert_eq!(number(&[e(0, SAYS_WRITER, X), e(1, SAYS_WRITER, X)]), 0);
+        assert_eq!(number(&[e(0, SAYS_ACCESS, X), e(1, MARKED_READ, X)]), 1);
     }
 
     #[test]

@@ -14,6 +14,7 @@
 pub mod build;
 mod draw;
 mod hb;
+pub mod known;
 mod order;
 mod page;
 mod replay;
@@ -21,10 +22,12 @@ mod scenario;
 mod serve;
 
 use crate::RaceError;
+use crate::compile;
 use crate::explore::{Finding, Plan, merged};
 use crate::scenario::Scenario;
 use crate::strategy::Strategy;
 use crate::worker::{Done, receive, send};
+use schedlab_linux::build::{self as kernel_build, BuildOptions};
 use serve::{WHOLE, WholeJob, WholeTask};
 
 pub(crate) use crate::explore::Explored;
@@ -45,7 +48,19 @@ pub fn scenario(name: &str, text: &str) -> Result<Scenario, RaceError> {
         text: text.to_owned(),
         first: Vec::new(),
         cpus: vec![Vec::new(); whole.cpus as usize],
+        beside: None,
     })
+}
+
+/// What the kernel `target` (`linux-6.12+psi`) lacks for a scenario; `None`: nothing.
+pub fn lacks(scenario: &Scenario, target: &str) -> Option<String> {
+    scenario::WholeScenario::parse(&scenario.name, &scenario.text).ok()?.lacks(target)
+}
+
+/// The sched_ext scheduler that a scenario asks for, as behind `scx:`.
+pub fn scheduler(scenario: &Scenario) -> Option<String> {
+    let whole = scenario::WholeScenario::parse(&scenario.name, &scenario.text).ok()?;
+    Some(whole.sched).filter(|what| !what.is_empty())
 }
 
 fn ask(job: &WholeJob) -> Result<Done, RaceError> {
@@ -73,15 +88,26 @@ impl Plan {
             strategy: self.strategy,
             seed: self.seed,
             races: self.races,
+            scx: scenario.beside.clone(),
             task,
         }
     }
 
+    /// A scenario that this kernel cannot serve ([`lacks`]) has no schedules.
     pub(crate) fn explore_whole(&self, scenario: &Scenario) -> Result<Explored, RaceError> {
         if self.strategy == Strategy::Dpor {
             return Err(RaceError::Refused(
                 "a whole scheduler has too many orders for --strategy exhaustive: add --preemptions 1".into(),
             ));
+        }
+        if lacks(scenario, &self.compiled.name).is_some() {
+            return Ok(Explored { is_complete: false, ..merged(self, scenario, Vec::new())? });
+        }
+        if let (Some(what), None) = (scheduler(scenario), &scenario.beside) {
+            return Err(RaceError::Refused(format!(
+                "{}: its sched_ext scheduler '{what}' was not compiled",
+                scenario.name
+            )));
         }
         let jobs = self.jobs.max(1) as u64;
         let task = |first| WholeTask::Explore {
@@ -99,7 +125,32 @@ impl Plan {
             let lost = |_| Err(RaceError::Lost("a thread was lost".into()));
             threads.into_iter().map(|thread| thread.join().unwrap_or_else(lost)).collect()
         });
-        merged(self, scenario, answers)
+        let mut explored = merged(self, scenario, answers)?;
+        self.explain_races(&mut explored)?;
+        Ok(explored)
+    }
+
+    /// Takes out the races whose reason is known.
+    fn explain_races(&self, explored: &mut Explored) -> Result<(), RaceError> {
+        if !explored.findings.iter().any(|f| f.kind == "race") {
+            return Ok(());
+        }
+        let known = known::known()?;
+        let edits = compile::seeds()?.into_iter().find(|s| s.name == self.compiled.seeded).map(|s| s.edits);
+        let tree = kernel_build::find(&self.compiled.kernel.0, &BuildOptions::default())?
+            .map(|kernel| kernel.source);
+        let mut source = known::Source::new(&tree.unwrap_or_default(), &edits.unwrap_or_default());
+        let mut counts: Vec<u64> = vec![0; known.len()];
+        explored.findings.retain(|finding| {
+            let reason = if finding.kind == "race" { source.explain(finding, &known) } else { None };
+            let place = reason.and_then(|reason| known.iter().position(|k| k == reason));
+            if let Some(place) = place {
+                counts[place] += finding.times;
+            }
+            place.is_none()
+        });
+        explored.explained = known.into_iter().zip(counts).filter(|(_, times)| *times > 0).collect();
+        Ok(())
     }
 
     pub(crate) fn shrink_whole(&self, finding: &Finding) -> Result<Finding, RaceError> {

@@ -2,8 +2,9 @@
 
 use std::io;
 
-/// Code addresses that are kept.
-pub(super) const SITES: usize = 20;
+/// Code addresses that are kept: of a finding, and pairs of them that nothing orders.
+const SITES: usize = 20;
+pub(super) const PAIRS: usize = 200;
 const TEXT: usize = 2000;
 
 /// How a schedule ended; plain data.
@@ -16,14 +17,16 @@ pub(super) struct Page {
     nr_sites: u32,
     text: [u8; TEXT],
     /// Offsets into the kernel's text.
-    sites: [u64; SITES],
+    sites: [u64; 2 * PAIRS],
     /// Per CPU: its points.
     pub(super) points: [u64; 64],
 }
 
 /// Kinds of findings, as the page numbers them.
-pub(super) const KINDS: [&str; 7] =
-    ["invariant", "deadlock", "livelock", "lost_wakeup", "crash", "warn", "race"];
+pub(super) const KINDS: [&str; 8] =
+    ["invariant", "deadlock", "livelock", "lost_wakeup", "crash", "warn", "race", REFUSED];
+/// No finding: the kernel refuses what the scenario writes.
+pub(super) const REFUSED: &str = "refused";
 
 /// How a schedule ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,7 +60,7 @@ impl Page {
     pub(super) fn wrong(&mut self, kind: &str, text: &str, sites: &[u64]) {
         self.kind = KINDS.iter().position(|k| *k == kind).unwrap_or(0) as u32;
         self.put(text);
-        let nr = sites.len().min(SITES);
+        let nr = sites.len().min(if kind == "race" { 2 * PAIRS } else { SITES });
         self.sites[..nr].copy_from_slice(&sites[..nr]);
         self.nr_sites = nr as u32;
         self.status = 2;

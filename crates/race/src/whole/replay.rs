@@ -36,7 +36,7 @@ impl Places {
 /// the stop on, up to a bound.
 pub(super) fn tell(events: &[RaceEvent], stops: &[Stop], text_start: u64, places: Places, done: &mut Done) {
     let mut shown = vec![false; events.len()];
-    let is_point = |e: &RaceEvent| e.kind < 16;
+    let is_point = RaceEvent::is_point;
     for stop in stops {
         // its event is noted when the CPU goes on again: what comes before it in the list are the others' doings
         let at = |e: &RaceEvent| u32::from(e.cpu) == stop.cpu && u64::from(e.at) == stop.at && is_point(e);
@@ -54,7 +54,8 @@ pub(super) fn tell(events: &[RaceEvent], stops: &[Stop], text_start: u64, places
     let from = events.len().saturating_sub(LAST);
     shown[from..].iter_mut().for_each(|s| *s = true);
     let mut gap = 0u64;
-    for (event, is_shown) in events.iter().zip(&shown).filter(|(e, _)| is_point(e) || e.kind == SAYS_LOCKED) {
+    for (event, is_shown) in events.iter().zip(&shown).filter(|(e, _)| is_point(e) || e.what() == SAYS_LOCKED)
+    {
         if !is_shown {
             gap += 1;
             continue;
@@ -103,7 +104,7 @@ fn as_story(event: &RaceEvent, text_start: u64) -> Event {
         value: event.value,
         late: false,
     };
-    let happened = match event.kind {
+    let happened = match event.what() {
         1 => Happened::Note { text: "atomic".into() },
         2 => Happened::Note { text: "tries the lock".into() },
         3 => Happened::Unlock { address },

@@ -4,7 +4,11 @@
 //! cpus 2
 //! from 20ms                       # until then the tasks come into being; schedules differ from here on
 //! for 4ms                         # so long
+//! with psi                        # flavours that the kernel must have: linux-6.12+psi
+//! since 5.11                      # older kernels have not what is asked for
+//! sched simple                    # this sched_ext scheduler is attached; with scx goes without saying
 //! param sched_rt_runtime_us -1    # as --param has it
+//! pinned 2 3                      # these tasks sleep and compute in migrate_disable() sections, every other time
 //! at 21ms cpu1 off                # the experimenter writes: a tunable, a file, or a CPU on or off
 //! schedlab-workload 1             # from here on: a workload (docs/workloads.md)
 //! - INIT 0 0 1 runnable name=a
@@ -22,6 +26,14 @@ pub(crate) struct WholeScenario {
     pub(crate) from: Span,
     pub(crate) length: Span,
     pub(crate) params: Vec<(String, String)>,
+    /// Flavours that the kernel must have.
+    pub(crate) flavours: Vec<String>,
+    /// The oldest kernel that has what is asked for.
+    pub(crate) since: (u32, u32),
+    /// A sched_ext scheduler, as behind `scx:`; empty: none.
+    pub(crate) sched: String,
+    /// Tasks that enter and leave migrate_disable() at their blocks.
+    pub(crate) pinned: Vec<u32>,
     /// When, what, its value.
     pub(crate) writes: Vec<(Span, String, String)>,
     /// The workload's text.
@@ -48,6 +60,10 @@ impl WholeScenario {
             from: Span::ZERO,
             length: Span::ZERO,
             params: Vec::new(),
+            flavours: Vec::new(),
+            since: (0, 0),
+            sched: String::new(),
+            pinned: Vec::new(),
             writes: Vec::new(),
             workload: String::new(),
         };
@@ -69,12 +85,29 @@ impl WholeScenario {
                 ["from", time] => scenario.from = span(time)?,
                 ["for", time] => scenario.length = span(time)?,
                 ["param", name, value] => scenario.params.push((name.to_owned(), value.to_owned())),
-                ["at", time, name, value] => {
-                    scenario.writes.push((span(time)?, name.to_owned(), value.to_owned()));
+                ["with", ref flavours @ ..] if !flavours.is_empty() => {
+                    scenario.flavours.extend(flavours.iter().map(|&flavour| flavour.to_owned()));
+                }
+                ["since", series] => {
+                    scenario.since =
+                        series_number(series).ok_or_else(|| bad(n, series, "a version: 5.11"))?;
+                }
+                ["sched", what] => scenario.sched = what.to_owned(),
+                ["pinned", ref pids @ ..] if !pids.is_empty() => {
+                    for pid in pids {
+                        let pid =
+                            pid.parse().map_err(|_| bad(n, pid, "the pid of a task of the workload"))?;
+                        scenario.pinned.push(pid);
+                    }
+                }
+                ["at", time, name, value, ref more @ ..] => {
+                    let value = more.iter().fold(value.to_owned(), |text, word| text + " " + word);
+                    scenario.writes.push((span(time)?, name.to_owned(), value));
                 }
                 _ => {
-                    let expected = "'cpus N', 'from TIME', 'for TIME', 'param NAME VALUE', 'at TIME NAME VALUE' \
-                                    or a workload's first line";
+                    let expected = "'cpus N', 'from TIME', 'for TIME', 'with FLAVOUR', 'since VERSION', \
+                                    'sched NAME', 'param NAME VALUE', 'pinned PID', 'at TIME NAME VALUE' or a \
+                                    workload's first line";
                     return Err(bad(n, whole, expected));
                 }
             }
@@ -86,8 +119,33 @@ impl WholeScenario {
         if scenario.workload.is_empty() {
             return Err(bad(last, "", "a workload, from its line 'schedlab-workload 1' on"));
         }
+        if !scenario.sched.is_empty() && !scenario.flavours.iter().any(|flavour| flavour == EXT) {
+            scenario.flavours.push(EXT.to_owned());
+        }
         Ok(scenario)
     }
+
+    /// What the kernel of this name lacks: `linux-6.12+psi`.
+    pub(crate) fn lacks(&self, target: &str) -> Option<String> {
+        let mut parts = target.strip_prefix(super::PREFIX).unwrap_or(target).split('+');
+        let series = parts.next().unwrap_or_default();
+        if series_number(series).is_some_and(|number| number < self.since) {
+            return Some(format!("Linux {}.{} or later", self.since.0, self.since.1));
+        }
+        let has: Vec<&str> = parts.collect();
+        let lacks: Vec<&str> =
+            self.flavours.iter().map(String::as_str).filter(|flavour| !has.contains(flavour)).collect();
+        (!lacks.is_empty()).then(|| format!("{target}+{}", lacks.join("+")))
+    }
+}
+
+/// The flavour that has the class ext.
+const EXT: &str = "scx";
+
+/// `6.12` as (6, 12).
+fn series_number(series: &str) -> Option<(u32, u32)> {
+    let (major, minor) = series.split_once('.')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
 #[cfg(test)]
@@ -101,6 +159,17 @@ mod tests {
         assert_eq!((scenario.cpus, scenario.from, scenario.length), (2, Span::from_ms(20), Span::from_ms(4)));
         assert_eq!(scenario.writes, [(Span::from_ms(21), "cpu1".to_owned(), "off".to_owned())]);
         assert_eq!(scenario.workload, "schedlab-workload 1\n- INIT 0 0 1 runnable\n");
+        let text = "cpus 2\nfor 1ms\nwith psi\nsince 5.11\nsched simple\npinned 2 3\n\
+                    at 1ms /x/cpu.max 1000 4000\nschedlab-workload 1\n";
+        let scenario = WholeScenario::parse("s", text).unwrap();
+        assert_eq!(
+            (scenario.flavours.join(" ").as_str(), scenario.pinned.as_slice()),
+            ("psi scx", &[2, 3][..])
+        );
+        assert_eq!(scenario.writes, [(Span::from_ms(1), "/x/cpu.max".to_owned(), "1000 4000".to_owned())]);
+        assert_eq!(scenario.lacks("linux-5.10+psi+scx").as_deref(), Some("Linux 5.11 or later"));
+        assert_eq!(scenario.lacks("linux-6.12+psi").as_deref(), Some("linux-6.12+psi+scx"));
+        assert_eq!(scenario.lacks("linux-mine+scx+psi"), None);
         let wrong = |text: &str| WholeScenario::parse("s", text).unwrap_err().to_string();
         assert!(wrong("cpus 1\n").starts_with("s:1: '1', expected 2 to 16 CPUs"));
         assert!(wrong("cpus 2\nfrom soon\n").starts_with("s:2: 'soon', expected a time"));

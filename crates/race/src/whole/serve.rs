@@ -17,11 +17,12 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use schedlab_linux::race::{RaceControl, RaceEvent};
 use schedlab_linux::symbols::Symbols;
-use schedlab_linux::{LinuxKernel, LoadedKernel};
+use schedlab_linux::{Extension, LinuxKernel, LoadedKernel};
 use schedlab_log::Record;
 use schedlab_machine::kernel::{Action, Fault, FaultKind, FileRequest, Kernel, Refusal};
 use schedlab_machine::sink::Sink;
 use schedlab_machine::{End, Machine, Outcome, Program, Setup, WaitsFor};
+use schedlab_scx::{CompiledScx, ScxExtension};
 use schedlab_topology::Topology;
 use schedlab_units::{CpuId, Span};
 use serde::{Deserialize, Serialize};
@@ -29,7 +30,7 @@ use serde::{Deserialize, Serialize};
 use super::draw::Places;
 use super::hb;
 use super::order::{Explorer, Fork, Stop};
-use super::page::{Page, SITES, Verdict, shared_memory};
+use super::page::{PAIRS, Page, REFUSED, Verdict, shared_memory};
 use super::scenario::WholeScenario;
 use crate::schedule::{Choice, ChoiceKind};
 use crate::strategy::Strategy;
@@ -61,6 +62,8 @@ pub(super) struct WholeJob {
     pub(super) seed: u64,
     /// Accesses that nothing orders are findings, too.
     pub(super) races: bool,
+    /// The scenario's sched_ext scheduler.
+    pub(super) scx: Option<CompiledScx>,
     pub(super) task: WholeTask,
 }
 
@@ -90,6 +93,22 @@ fn serve(socket: UnixStream) {
     }
 }
 
+/// What is recorded of a schedule.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Watch {
+    Nothing,
+    /// All its accesses.
+    Accesses,
+    /// And those that nothing orders are findings.
+    Races,
+}
+
+impl Watch {
+    fn races(wanted: bool) -> Watch {
+        if wanted { Watch::Races } else { Watch::Nothing }
+    }
+}
+
 /// The server's side of [`Fork`]: in the server it does the whole job and ends the process; in a child it returns.
 struct Server<'a> {
     job: WholeJob,
@@ -101,7 +120,9 @@ struct Server<'a> {
     trace: *mut RaceEvent,
     /// Of a child: what the kernel had warned of before.
     is_child: bool,
-    traces: bool,
+    watch: Watch,
+    /// Of the child that stops nowhere.
+    is_plain: bool,
 }
 
 fn carry_out(job: WholeJob, socket: &UnixStream) -> Result<(), String> {
@@ -113,6 +134,7 @@ fn carry_out(job: WholeJob, socket: &UnixStream) -> Result<(), String> {
     let control = kernel.race().ok_or(
         "this kernel was built without points: 'schedlab linux add VERSION --with race' builds one with them",
     )?;
+    control.pin(pinned(&scenario, &workload.tasks)?);
     let text_start = Symbols::read(&job.object).map_err(|e| e.to_string())?.text_start();
     let places = super::replay::Places {
         object: (kernel.text().start as usize).wrapping_sub(text_start as usize),
@@ -126,6 +148,7 @@ fn carry_out(job: WholeJob, socket: &UnixStream) -> Result<(), String> {
     PAGE.store(page, Ordering::Relaxed);
     catch_crashes();
     let name = job.name.clone();
+    let scx = job.scx.clone().map(|compiled| Box::new(ScxExtension::new(compiled)) as Box<dyn Extension>);
     let server = Server {
         nr_cpus: scenario.cpus,
         text_start,
@@ -134,14 +157,15 @@ fn carry_out(job: WholeJob, socket: &UnixStream) -> Result<(), String> {
         page,
         trace,
         is_child: false,
-        traces: false,
+        watch: Watch::Nothing,
+        is_plain: false,
         job,
     };
     let mut explorer = Explorer::new(server, scenario.cpus, scenario.from);
     explorer.set_control(control);
     let setup =
         Setup { topology, duration: Some(scenario.from + scenario.length), params: scenario.params.clone() };
-    let kernel = LinuxKernel::new(kernel, COMMAND_LINE, Nowhere);
+    let kernel = LinuxKernel::new(kernel, COMMAND_LINE, Nowhere).with_extension(scx);
     let mut machine = Machine::with_order(kernel, program, setup, explorer);
     let action = |(at, name, value): &(Span, String, String)| {
         let request = FileRequest::set(name, value, Refusal::Noted);
@@ -151,8 +175,21 @@ fn carry_out(job: WholeJob, socket: &UnixStream) -> Result<(), String> {
     machine.set_actions(actions.map_err(|e| format!("{name}: {e}"))?);
     let outcome = machine.run();
     let warnings = machine.kernel().read_out().warnings;
+    let refused = machine.readings().iter().find_map(|reading| {
+        let errno = *reading.result.as_ref().err()?;
+        Some(format!("at {} {}: {}", reading.at, reading.name, std::io::Error::from_raw_os_error(errno)))
+    });
     // here comes a child, and a server whose scenario has ended before it began
-    machine.order_mut().end(outcome, &warnings)
+    machine.order_mut().end(outcome, &warnings, refused)
+}
+
+/// The scenario's pinned tasks by their ids, as bits.
+fn pinned(scenario: &WholeScenario, tasks: &[schedlab_workload::Task]) -> Result<u64, String> {
+    scenario.pinned.iter().try_fold(0, |bits, pid| {
+        let found = tasks.iter().position(|task| task.pid == *pid).filter(|id| *id < 64);
+        let id = found.ok_or_else(|| format!("pinned {pid}: none of the workload's first 64 tasks"))?;
+        Ok(bits | 1 << id)
+    })
 }
 
 /// The kernel's own words, without those that differ from one time to the next:
@@ -195,7 +232,7 @@ fn judge(outcome: &Outcome, new_warnings: &[String]) -> Option<(&'static str, St
 
 impl Server<'_> {
     /// Runs one schedule; in the child it returns `None`.
-    fn one(&mut self, control: &RaceControl, traces: bool) -> Result<Option<Verdict>, String> {
+    fn one(&mut self, control: &RaceControl, watch: Watch) -> Result<Option<Verdict>, String> {
         self.page.clear();
         // SAFETY: a process with one thread; the child goes on as its parent would have.
         let pid = unsafe { libc::fork() };
@@ -203,7 +240,7 @@ impl Server<'_> {
             -1 => Err(format!("cannot fork for a schedule: {}", std::io::Error::last_os_error())),
             0 => {
                 self.is_child = true;
-                self.traces = traces;
+                self.watch = watch;
                 // SAFETY: the memory is shared with the server, which waits.
                 unsafe {
                     libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
@@ -211,7 +248,7 @@ impl Server<'_> {
                     let never = libc::timeval { tv_sec: 0, tv_usec: 0 };
                     let timer = libc::itimerval { it_interval: never, it_value: limit };
                     libc::setitimer(libc::ITIMER_VIRTUAL, &raw const timer, std::ptr::null_mut());
-                    control.trace(traces.then_some((self.trace, TRACE_MAX)));
+                    control.trace((watch != Watch::Nothing).then_some((self.trace, TRACE_MAX)));
                 }
                 Ok(None)
             }
@@ -284,7 +321,14 @@ enum Turned {
 impl Server<'_> {
     fn job(&mut self, control: &RaceControl) -> Result<Turned, String> {
         // the schedule without stops: it counts as number 0 of the first server's
-        let Some(verdict) = self.one(control, true)? else { return Ok(Turned::Child(Vec::new())) };
+        let watch = if self.job.races { Watch::Races } else { Watch::Accesses };
+        let Some(verdict) = self.one(control, watch)? else {
+            self.is_plain = true;
+            return Ok(Turned::Child(Vec::new()));
+        };
+        if let Verdict::Wrong { kind: REFUSED, text, .. } = verdict {
+            return Err(format!("{}: the kernel refuses what the scenario writes: {text}", self.job.name));
+        }
         let plain = self.found(verdict, 0, &[]);
         let all = self.page.points[..self.nr_cpus as usize].to_vec();
         let places = Places::of(self.events(), all);
@@ -294,7 +338,7 @@ impl Server<'_> {
             }
             WholeTask::Replay { choices } => {
                 let given = stops(&choices);
-                let Some(verdict) = self.one(control, true)? else { return Ok(Turned::Child(given)) };
+                let Some(verdict) = self.one(control, watch)? else { return Ok(Turned::Child(given)) };
                 let mut done = Done::default();
                 done.findings.extend(self.found(verdict, 0, &given));
                 done.points = self.page.points[..self.nr_cpus as usize].iter().sum();
@@ -324,8 +368,8 @@ impl Server<'_> {
                 done.is_complete = true;
                 break;
             };
-            let races = self.job.races;
-            let Some(verdict) = self.one(control, races)? else { return Ok(Turned::Child(given)) };
+            let watch = Watch::races(self.job.races);
+            let Some(verdict) = self.one(control, watch)? else { return Ok(Turned::Child(given)) };
             done.schedules += 1;
             done.points += self.page.points[..self.nr_cpus as usize].iter().sum::<u64>();
             for found in self.found(verdict, index, &given) {
@@ -334,7 +378,7 @@ impl Server<'_> {
                     None => done.findings.push(found),
                 }
             }
-            if done.findings.len() >= findings {
+            if done.findings.iter().filter(|f| f.kind != "race").count() >= findings {
                 break;
             }
             index += stride;
@@ -372,8 +416,8 @@ impl Server<'_> {
                     fewer[at].hold = Span::ZERO;
                 }
             }
-            let races = self.job.races;
-            let Some(verdict) = self.one(control, races)? else { return Ok(Turned::Child(fewer)) };
+            let watch = Watch::races(kind == "race");
+            let Some(verdict) = self.one(control, watch)? else { return Ok(Turned::Child(fewer)) };
             let again = self.found(verdict, 0, &fewer).into_iter().find(|f| f.kind == kind && f.text == text);
             match again {
                 Some(found) => (best, last) = (fewer, Some(found)),
@@ -420,7 +464,7 @@ impl Fork for Server<'_> {
 
 impl Explorer<Server<'_>> {
     /// The machine has come to its end, in a child or, too early, in the server.
-    fn end(&mut self, outcome: Outcome, warnings: &[String]) -> Result<(), String> {
+    fn end(&mut self, outcome: Outcome, warnings: &[String], refused: Option<String>) -> Result<(), String> {
         let warned = self.warned().min(warnings.len());
         let Some(control) = self.control() else { return Err("no control".into()) };
         let mut sites = self.reached().to_vec();
@@ -433,13 +477,16 @@ impl Explorer<Server<'_>> {
             ));
         }
         let mut wrong = judge(&outcome, &warnings[warned..]);
-        if wrong.is_none() && server.job.races && server.traces {
+        if wrong.is_none() && server.watch == Watch::Races {
             server.page.points[63] = control.traced();
-            let races = hb::races(server.events(), SITES / 2);
+            let races = hb::races(server.events(), PAIRS);
             if !races.is_empty() {
                 sites = races.iter().flat_map(|(a, b)| [a.code, b.code]).collect();
                 wrong = Some(("race", "nothing orders".to_owned()));
             }
+        }
+        if wrong.is_none() && server.is_plain {
+            wrong = refused.map(|what| (REFUSED, what));
         }
         match wrong {
             Some((kind, text)) => server.page.wrong(kind, &text, &sites),

@@ -18,6 +18,9 @@
 #define WARP_POINT_MARKED_WRITE	8
 #define WARP_SAYS_LOCKED	16	/* the lock is ours */
 #define WARP_SAYS_RELEASE	17	/* the lock is about to be free */
+#define WARP_SAYS_WRITER	18	/* ASSERT_EXCLUSIVE_WRITER(): nobody else writes there (asm/race_marks.h) */
+#define WARP_SAYS_ACCESS	19	/* ASSERT_EXCLUSIVE_ACCESS(): nobody else touches it */
+#define WARP_SAID		0x40	/* on top of an access: data_race() */
 
 /* what: the kind, and the access's size << 8 */
 void warp_race_point(unsigned int what, const volatile void *address);

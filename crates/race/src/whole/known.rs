@@ -1,0 +1,135 @@
+//! Which pairs of accesses that nothing orders are the unmodified kernel's own, and why do they do no harm?
+//!
+//! `linux/race/races.toml` names one access of a pair, by its function and by what its line reads or writes, and says
+//! why another CPU may come between:
+//!
+//! ```toml
+//! [[race]]
+//! function = "idle_cpu"       # the innermost one, as DWARF has it
+//! line = "rq->curr"           # stands in the access's line, or in the one before or behind it
+//! reason = "..."
+//! ```
+//!
+//! A function's other accesses stay findings, and so does what that function's line does in an edited tree, if the edit
+//! changes the line.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use schedlab_linux::bugs::Edit;
+use schedlab_linux::build;
+use serde::Deserialize;
+
+use crate::explore::Finding;
+use crate::{RaceError, io};
+
+/// See the module.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KnownRace {
+    /// The function of one of the two accesses.
+    pub function: String,
+    /// What its line holds.
+    pub line: String,
+    /// Why it does no harm.
+    pub reason: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AllKnown {
+    race: Vec<KnownRace>,
+}
+
+/// All of them.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn known() -> Result<Vec<KnownRace>, RaceError> {
+    let path = build::port()?.join("race/races.toml");
+    let text = std::fs::read_to_string(&path).map_err(io("read", &path))?;
+    let all: AllKnown =
+        toml::from_str(&text).map_err(|e| RaceError::Refused(format!("{}: {e}", path.display())))?;
+    Ok(all.race)
+}
+
+/// The source that an object was compiled from, by lines.
+pub(super) struct Source {
+    tree: PathBuf,
+    edits: Vec<Edit>,
+    files: HashMap<String, Vec<String>>,
+}
+
+impl Source {
+    pub(super) fn new(tree: &Path, edits: &[Edit]) -> Source {
+        Source { tree: tree.to_owned(), edits: edits.to_vec(), files: HashMap::new() }
+    }
+
+    /// The line of `kernel/sched/core.c:812 f` with its neighbours.
+    fn around(&mut self, place: &str) -> Option<String> {
+        let (file, line) = place.split_once(' ')?.0.rsplit_once(':')?;
+        let line: usize = line.parse().ok()?;
+        let (tree, edits) = (&self.tree, &self.edits);
+        let lines = self.files.entry(file.to_owned()).or_insert_with(|| {
+            let mut text = std::fs::read_to_string(tree.join(file)).unwrap_or_default();
+            for edit in edits.iter().filter(|edit| edit.file == file) {
+                text = text.replacen(&edit.old, &edit.new, 1);
+            }
+            text.lines().map(str::to_owned).collect()
+        });
+        let from = line.saturating_sub(2).min(lines.len());
+        Some(lines[from..(line + 1).min(lines.len())].join("\n"))
+    }
+
+    /// The reason of a race that has one.
+    pub(super) fn explain<'a>(&mut self, race: &Finding, known: &'a [KnownRace]) -> Option<&'a KnownRace> {
+        race.sites.iter().find_map(|site| {
+            let function = site.rsplit(' ').next()?;
+            let here: Vec<&KnownRace> = known.iter().filter(|k| k.function == function).collect();
+            let around = if here.is_empty() { None } else { self.around(site) }?;
+            here.into_iter().find(|k| around.contains(&k.line))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Scenario;
+
+    #[test]
+    fn a_race_is_explained_by_function_and_line() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(dir.path().join("kernel/sched")).unwrap();
+        let text =
+            "int idle_cpu(int cpu)\n{\n\tif (rq->curr != rq->idle)\n\t\treturn 0;\n\n\tif (rq->nr_running)\n";
+        std::fs::write(dir.path().join("kernel/sched/core.c"), text).unwrap();
+        let known = [KnownRace {
+            function: "idle_cpu".into(),
+            line: "rq->curr".into(),
+            reason: "a guess is enough".into(),
+        }];
+        let race = |line: u32, function: &str| Finding {
+            kind: "race".into(),
+            text: String::new(),
+            sites: vec![
+                "kernel/sched/core.c:900 __schedule".into(),
+                format!("kernel/sched/core.c:{line} {function}"),
+            ],
+            first_schedule: 0,
+            times: 1,
+            preemptions: 0,
+            choices: Vec::new(),
+            scenario: Scenario::parse("s", "cpus 1\n").unwrap(),
+            told_as: String::new(),
+        };
+        let mut source = Source::new(dir.path(), &[]);
+        assert_eq!(source.explain(&race(3, "idle_cpu"), &known), Some(&known[0]));
+        // another access of that function, another function, and a line that an edit has changed
+        assert_eq!(source.explain(&race(6, "idle_cpu"), &known), None);
+        assert_eq!(source.explain(&race(3, "busy_cpu"), &known), None);
+        let edit =
+            Edit { file: "kernel/sched/core.c".into(), old: "rq->curr".into(), new: "rq->donor".into() };
+        assert_eq!(Source::new(dir.path(), &[edit]).explain(&race(3, "idle_cpu"), &known), None);
+    }
+}

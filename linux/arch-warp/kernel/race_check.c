@@ -1,0 +1,583 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Flavour race: what must hold among the queues whose locks are free, and of all when every CPU is at rest. Reads only,
+ * takes no lock, and is asked while no CPU runs.
+ *
+ *	at each stop	one CPU a task; what a queue says of itself beside its trees, lists and tasks
+ *	at rest		nobody waits for what nobody will do; order of classes; references and reserved bandwidth
+ */
+#include <linux/cgroup.h>
+#include <linux/cpuset.h>
+#include <linux/sched/clock.h>
+#include <linux/sched/cputime.h>
+#include <linux/sched/isolation.h>
+#include <linux/slab.h>
+#include "../../../kernel/sched/sched.h"
+#include "versions.h"
+#include "warp.h"
+
+static char warp_race_why[256];
+#define WARP_WRONG(...) ({ scnprintf(warp_race_why, sizeof(warp_race_why), __VA_ARGS__); (const char *)warp_race_why; })
+
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 14, 0)
+#define WARP_RQ_LOCK(rq) (&(rq)->__lock)
+#define WARP_STATE(p) ((p)->__state)
+#else
+#define WARP_RQ_LOCK(rq) (&(rq)->lock)
+#define WARP_STATE(p) ((p)->state)
+#endif
+
+/* Fair entities on one level, and fair tasks below it: other names since 6.14, the latter also late in 6.12. */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 14, 0)
+#define WARP_LEVEL(cfs_rq) ((cfs_rq)->nr_queued)
+#else
+#define WARP_LEVEL(cfs_rq) ((cfs_rq)->nr_running)
+#endif
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 14, 0) || \
+    (LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 20) && LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0))
+#define WARP_BELOW(cfs_rq) ((cfs_rq)->h_nr_queued)
+#else
+#define WARP_BELOW(cfs_rq) ((cfs_rq)->h_nr_running)
+#endif
+
+/* A group's fair queue on a CPU: per-CPU memory instead of an array of pointers since 7.0. */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(7, 0, 0)
+#define WARP_FAIR_QUEUE(tg, cpu) tg_cfs_rq(tg, cpu)
+#else
+#define WARP_FAIR_QUEUE(tg, cpu) ((tg)->cfs_rq ? (tg)->cfs_rq[cpu] : NULL)
+#endif
+
+/* By what the fair class's tree is in order. */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 6, 0)
+#define WARP_FAIR_KEY(se) ((se)->deadline)
+#else
+#define WARP_FAIR_KEY(se) ((se)->vruntime)
+#endif
+
+#ifdef CONFIG_SCHED_CLASS_EXT
+#define WARP_EXT(rq) ((rq)->scx.nr_running)
+#else
+#define WARP_EXT(rq) 0
+#endif
+
+static bool warp_rq_whole(int cpu) { return !raw_spin_is_locked(WARP_RQ_LOCK(cpu_rq(cpu))); }
+
+static int warp_throttled(struct task_struct *p)
+{
+#ifdef CONFIG_CFS_BANDWIDTH
+	struct sched_entity *se = &p->se;
+
+	if (p->sched_class == &fair_sched_class)
+		for (; se; se = se->parent)
+			if (se->cfs_rq->throttled || se->cfs_rq->throttle_count)
+				return 1;
+#endif
+	if (dl_task(p) && p->dl.dl_throttled)
+		return 1;
+	return 0;
+}
+
+/*
+ * A task of the workload is found by its mailbox: one that exits is reaped, and in no list, before it leaves its CPU
+ * for good; one that is being forked is in a list, and in no mailbox yet.
+ */
+static bool warp_in_box(struct task_struct *p)
+{
+	return p->thread.id && warp_boot_info.tasks[p->thread.id - 1].task == p;
+}
+
+static bool warp_is_ext(struct task_struct *p)
+{
+#ifdef CONFIG_SCHED_CLASS_EXT
+	return p->sched_class == &ext_sched_class;
+#else
+	return false;
+#endif
+}
+
+/* What all tasks say together. */
+static struct warp_sums {
+	unsigned short queued[NR_CPUS][2];	/* on the CPU's queue; of them held back, perhaps */
+	unsigned short ready[NR_CPUS];		/* could run there: not held back, not asleep already, no scheduler of sched_ext's */
+	u64 dl_bw[NR_CPUS];			/* of queued DEADLINE tasks */
+	u64 dl_all;				/* of all DEADLINE tasks */
+	unsigned int pinned;			/* with migration disabled */
+	unsigned int psi_running[NR_CPUS];
+} warp_sums;
+
+static void warp_add(struct task_struct *p)
+{
+	struct warp_sums *sums = &warp_sums;
+	int cpu = task_cpu(p);
+
+	if (p->on_rq == TASK_ON_RQ_QUEUED) {
+		bool held = warp_throttled(p) || (rt_task(p) && !dl_task(p) && !cpu_rq(cpu)->rt.rt_queued);
+
+		sums->queued[cpu][held]++;
+		sums->ready[cpu] += !held && !WARP_SLEEPS_QUEUED(p) && !warp_is_ext(p);
+	}
+	if (dl_task(p) && !(p->dl.flags & SCHED_FLAG_SUGOV)) {
+		sums->dl_all += p->dl.dl_bw;
+		if (p->on_rq == TASK_ON_RQ_QUEUED)
+			sums->dl_bw[cpu] += p->dl.dl_bw;
+	}
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 11, 0)
+	sums->pinned += !!p->migration_disabled;
+#endif
+#ifdef CONFIG_PSI
+	sums->psi_running[cpu] += !!(p->psi_flags & TSK_RUNNING);
+#endif
+}
+
+/* ---- one queue, whose lock nobody holds ---- */
+
+/* How many tasks stand on the queue, by those tasks; and who they are. */
+static const char *warp_check_number(int cpu)
+{
+	unsigned int nr = cpu_rq(cpu)->nr_running, low = warp_sums.queued[cpu][0], high = low + warp_sums.queued[cpu][1];
+	struct task_struct *g, *p;
+	int len;
+
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 8, 0)
+	high++;	/* the fair server counts itself */
+#endif
+	if (nr >= low && nr <= high)
+		return NULL;
+	len = scnprintf(warp_race_why, sizeof(warp_race_why), "cpu%d: nr_running is %u, its tasks are", cpu, nr);
+	for_each_process_thread(g, p)
+		if (task_cpu(p) == cpu && p->on_rq == TASK_ON_RQ_QUEUED && !warp_in_box(p))
+			len += scnprintf(warp_race_why + len, sizeof(warp_race_why) - len, " %s", p->comm);
+	for (unsigned int id = 0; id < warp_boot_info.max_tasks; id++) {
+		p = warp_boot_info.tasks[id].task;
+		if (p && task_cpu(p) == cpu && p->on_rq == TASK_ON_RQ_QUEUED)
+			len += scnprintf(warp_race_why + len, sizeof(warp_race_why) - len, " %s", p->comm);
+	}
+	return warp_race_why;
+}
+
+static const char *warp_check_current(int cpu)
+{
+	struct task_struct *curr = cpu_rq(cpu)->curr;
+
+	if (task_cpu(curr) != cpu)
+		return WARP_WRONG("cpu%d runs %s, which says that it is on cpu%d", cpu, curr->comm, task_cpu(curr));
+	if (!curr->on_cpu)
+		return WARP_WRONG("cpu%d runs %s, which says that no CPU runs it", cpu, curr->comm);
+	if (!refcount_read(&curr->usage))
+		return WARP_WRONG("cpu%d runs %s, whose memory has been given back", cpu, curr->comm);
+	return NULL;
+}
+
+/* The fair class's tree of one group: its number, weight and order. */
+static const char *warp_check_fair(int cpu, struct cfs_rq *cfs_rq)
+{
+	unsigned long weight = 0;
+	unsigned int nr = 0;
+	struct sched_entity *se, *before = NULL;
+	struct rb_node *node;
+
+	if (cfs_rq->curr && cfs_rq->curr->on_rq) {
+		weight += cfs_rq->curr->load.weight;
+		nr++;
+	}
+	for (node = rb_first_cached(&cfs_rq->tasks_timeline); node; node = rb_next(node)) {
+		se = rb_entry(node, struct sched_entity, run_node);
+		weight += se->load.weight;
+		nr++;
+		if (!se->on_rq || se->cfs_rq != cfs_rq)
+			return WARP_WRONG("cpu%d: an entity is in a fair tree, and says that it is not", cpu);
+		if (before && (s64)(WARP_FAIR_KEY(se) - WARP_FAIR_KEY(before)) < 0)
+			return WARP_WRONG("cpu%d: a fair tree is out of order", cpu);
+		before = se;
+	}
+	if (nr != WARP_LEVEL(cfs_rq))
+		return WARP_WRONG("cpu%d: a fair queue counts %u entities and has %u", cpu, (unsigned int)WARP_LEVEL(cfs_rq), nr);
+	if (weight != cfs_rq->load.weight)
+		return WARP_WRONG("cpu%d: a fair queue's weight is %lu, its entities' %lu", cpu, cfs_rq->load.weight, weight);
+	return NULL;
+}
+
+static const char *warp_check_bandwidth(int cpu, struct task_group *tg)
+{
+#ifdef CONFIG_CFS_BANDWIDTH
+	struct cfs_rq *cfs_rq = WARP_FAIR_QUEUE(tg, cpu);
+	struct task_group *above;
+	int held = 0;
+
+	for (above = tg; above; above = above->parent)
+		held += !!WARP_FAIR_QUEUE(above, cpu)->throttled;
+	if (cfs_rq->throttle_count != held)
+		return WARP_WRONG("cpu%d: %d groups hold a fair queue back, and it counts %d", cpu, held, cfs_rq->throttle_count);
+	if (cfs_rq->throttled && list_empty(&cfs_rq->throttled_list))
+		return WARP_WRONG("cpu%d: a fair queue is held back, and nobody knows", cpu);
+#endif
+	return NULL;
+}
+
+static const char *warp_check_fair_groups(int cpu)
+{
+	const char *why = NULL;
+	struct task_group *tg;
+
+#ifdef CONFIG_FAIR_GROUP_SCHED
+	list_for_each_entry_rcu(tg, &task_groups, list) {
+		if (!WARP_FAIR_QUEUE(tg, cpu))
+			continue;
+		why = warp_check_fair(cpu, WARP_FAIR_QUEUE(tg, cpu));
+		if (!why)
+			why = warp_check_bandwidth(cpu, tg);
+		if (why)
+			break;
+	}
+#else
+	(void)tg;
+	why = warp_check_fair(cpu, &cpu_rq(cpu)->cfs);
+#endif
+	return why;
+}
+
+/* Real time: the array's lists beside the count and the highest priority. */
+static const char *warp_check_rt(int cpu)
+{
+	struct rt_rq *rt_rq = &cpu_rq(cpu)->rt;
+	int first = MAX_RT_PRIO;
+	unsigned int nr = 0;
+	struct list_head *at;
+
+#ifdef CONFIG_RT_GROUP_SCHED
+	return NULL;	/* its lists hold groups */
+#endif
+	for (int prio = 0; prio < MAX_RT_PRIO; prio++) {
+		bool any = !list_empty(&rt_rq->active.queue[prio]);
+
+		list_for_each(at, &rt_rq->active.queue[prio])
+			nr++;
+		if (any && first == MAX_RT_PRIO)
+			first = prio;
+		if (any != !!test_bit(prio, rt_rq->active.bitmap))
+			return WARP_WRONG("cpu%d: real-time priority %d has %s task and its bit says otherwise", cpu, prio,
+					  any ? "a" : "no");
+	}
+	if (nr != rt_rq->rt_nr_running)
+		return WARP_WRONG("cpu%d: rt_nr_running is %u, its lists have %u", cpu, (unsigned int)rt_rq->rt_nr_running, nr);
+	if (nr && rt_rq->highest_prio.curr != first)
+		return WARP_WRONG("cpu%d: the highest real-time priority is %d, and it says %d", cpu, first,
+				  rt_rq->highest_prio.curr);
+	return NULL;
+}
+
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 11, 0)
+/* cpupri.c's level of a CPU without DEADLINE tasks, from its own queue. */
+static const char *warp_check_cpupri(int cpu)
+{
+	struct rq *rq = cpu_rq(cpu);
+	struct cpupri *cp = &rq->rd->cpupri;
+	int prio = rq->rt.rt_nr_running ? rq->rt.highest_prio.curr : MAX_RT_PRIO - 1;
+	int level = MAX_RT_PRIO - 1 - prio;
+
+	if (!rq->online || rq->dl.dl_nr_running)
+		return NULL;
+	if (cp->cpu_to_pri[cpu] != level)
+		return WARP_WRONG("cpu%d: cpupri has it on level %d, and its queue is at %d", cpu, cp->cpu_to_pri[cpu], level);
+	if (level && !cpumask_test_cpu(cpu, cp->pri_to_cpu[level].mask))
+		return WARP_WRONG("cpu%d: cpupri's mask of level %d does not have it", cpu, level);
+	return NULL;
+}
+#else
+static const char *warp_check_cpupri(int cpu) { return NULL; }
+#endif
+
+/* DEADLINE: the tree beside the count, bandwidth of queued tasks, cpudl's place. tasks, servers: what the tree has */
+static const char *warp_check_dl(int cpu, unsigned int *tasks, unsigned int *servers)
+{
+	struct rq *rq = cpu_rq(cpu);
+	struct dl_rq *dl_rq = &rq->dl;
+	struct sched_dl_entity *first = NULL, *dl_se;
+	struct cpudl *cpudl = &rq->rd->cpudl;
+	unsigned int nr = 0;
+	struct rb_node *node;
+
+	*tasks = *servers = 0;
+	for (node = rb_first(&dl_rq->root.rb_root); node; node = rb_next(node)) {
+		dl_se = rb_entry(node, struct sched_dl_entity, rb_node);
+		if (first && dl_time_before(dl_se->deadline, first->deadline))
+			return WARP_WRONG("cpu%d: the deadline tree is out of order", cpu);
+		first = first ?: dl_se;
+		nr++;
+		*(WARP_DL_SERVER(dl_se) ? servers : tasks) += 1;
+	}
+	if (nr != dl_rq->dl_nr_running)
+		return WARP_WRONG("cpu%d: dl_nr_running is %u, its tree has %u", cpu, (unsigned int)dl_rq->dl_nr_running, nr);
+	if (first && dl_rq->earliest_dl.curr != first->deadline)
+		return WARP_WRONG("cpu%d: the earliest deadline is not that of the tree", cpu);
+	if (warp_sums.dl_bw[cpu] > dl_rq->running_bw || dl_rq->running_bw > dl_rq->this_bw)
+		return WARP_WRONG("cpu%d: bandwidth: queued tasks have %llu, running_bw is %llu, this_bw %llu", cpu,
+				  warp_sums.dl_bw[cpu], dl_rq->running_bw, dl_rq->this_bw);
+	if (rq->online && !raw_spin_is_locked(&cpudl->lock)) {
+		int idx = cpudl->elements[cpu].idx;
+
+		if ((idx >= 0 && idx < cpudl->size) != !!nr)
+			return WARP_WRONG("cpu%d: cpudl %s it, and it has %u deadline tasks", cpu, nr ? "lacks" : "has", nr);
+		if (nr && cpudl->elements[idx].dl != dl_rq->earliest_dl.curr)
+			return WARP_WRONG("cpu%d: cpudl has another deadline of it", cpu);
+	}
+	return NULL;
+}
+
+/* The queue's number beside those of its classes. A server counts itself in some versions. */
+static const char *warp_check_classes(int cpu, unsigned int dl, unsigned int servers)
+{
+	struct rq *rq = cpu_rq(cpu);
+	unsigned int rt = rq->rt.rt_queued ? rq->rt.rt_nr_running : 0;
+	unsigned int fair = WARP_BELOW(&rq->cfs);
+	unsigned int stop = rq->stop && rq->stop->on_rq == TASK_ON_RQ_QUEUED, sum = rt + fair + dl + stop + WARP_EXT(rq);
+
+	if (rq->nr_running < sum || rq->nr_running > sum + servers)
+		return WARP_WRONG("cpu%d: nr_running is %u, its classes have %u (fair %u, rt %u, dl %u)", cpu, rq->nr_running,
+				  sum, fair, rt, dl);
+	return NULL;
+}
+
+static const char *warp_check_psi(int cpu)
+{
+#ifdef CONFIG_PSI
+	unsigned int says = per_cpu_ptr(psi_system.pcpu, cpu)->tasks[NR_RUNNING];
+
+	if (!static_branch_likely(&psi_disabled) && says != warp_sums.psi_running[cpu])
+		return WARP_WRONG("cpu%d: pressure counts %u runnable tasks, and %u say so", cpu, says, warp_sums.psi_running[cpu]);
+#endif
+	return NULL;
+}
+
+static const char *warp_check_rq(int cpu)
+{
+	unsigned int dl_tasks, dl_servers;
+	const char *why = warp_check_current(cpu);
+
+	if (!why)
+		why = warp_check_number(cpu);
+	if (!why)
+		why = warp_check_fair_groups(cpu);
+	if (!why)
+		why = warp_check_rt(cpu);
+	if (!why)
+		why = warp_check_cpupri(cpu);
+	if (!why)
+		why = warp_check_dl(cpu, &dl_tasks, &dl_servers);
+	if (!why)
+		why = warp_check_classes(cpu, dl_tasks, dl_servers);
+	if (!why)
+		why = warp_check_psi(cpu);
+	return why;
+}
+
+/* ---- one task ---- */
+
+static const char *warp_check_task(struct task_struct *p, bool at_rest)
+{
+	int cpu = task_cpu(p);
+
+	/* a task whose CPUs have all gone stays where it is until it is chosen a place again */
+	if (p->on_rq == TASK_ON_RQ_QUEUED && !raw_spin_is_locked(&p->pi_lock) &&
+	    !cpumask_test_cpu(cpu, p->cpus_ptr) && cpu_active(cpu) && cpumask_intersects(p->cpus_ptr, cpu_active_mask)
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 11, 0)
+	    && !is_migration_disabled(p) && !p->migration_pending
+#endif
+	    && !(p->flags & PF_KTHREAD) && at_rest)
+		return WARP_WRONG("%s is queued on cpu%d, which it may not use (%lx)", p->comm, cpu,
+				  cpumask_bits(p->cpus_ptr)[0]);
+	if (!at_rest)
+		return NULL;
+	if (WARP_STATE(p) == TASK_RUNNING && !p->on_rq && !(p->flags & PF_EXITING))
+		return WARP_WRONG("%s is runnable and on no queue", p->comm);
+	if (WARP_STATE(p) == TASK_WAKING)
+		return WARP_WRONG("%s is waking, and nobody wakes it", p->comm);
+	if (p->on_rq == TASK_ON_RQ_MIGRATING)
+		return WARP_WRONG("%s migrates, and nobody moves it", p->comm);
+	if (p->thread.woken && !p->on_rq && !p->on_cpu && WARP_STATE(p) != TASK_RUNNING && !(p->flags & PF_EXITING))
+		return WARP_WRONG("%s was woken, and sleeps", p->comm);
+	if (p->on_cpu && cpu_rq(cpu)->curr != p)
+		return WARP_WRONG("%s says that cpu%d runs it, which runs %s", p->comm, cpu, cpu_rq(cpu)->curr->comm);
+#ifdef CONFIG_FAIR_GROUP_SCHED
+	if (p->on_rq == TASK_ON_RQ_QUEUED && p->se.cfs_rq != WARP_FAIR_QUEUE(task_group(p), cpu))
+		return WARP_WRONG("%s stands on cpu%d, and its fair queue is another group's or CPU's", p->comm, cpu);
+#endif
+	return NULL;
+}
+
+/* ---- all CPUs are idle or in user mode, and no interrupt is on its way ---- */
+
+static bool warp_will_look_again(int cpu)
+{
+	struct task_struct *curr = cpu_rq(cpu)->curr;
+
+#ifdef CONFIG_ARCH_HAS_PREEMPT_LAZY
+	if (test_tsk_thread_flag(curr, TIF_NEED_RESCHED_LAZY))
+		return true;
+#endif
+	return test_tsk_need_resched(curr) || warp_cpus[cpu].pending || warp_cpus[cpu].posted;
+}
+
+static const char *warp_check_order(int cpu)
+{
+	struct rq *rq = cpu_rq(cpu);
+	struct task_struct *curr = rq->curr;
+	struct rb_node *node = rb_first(&rq->dl.root.rb_root);
+
+	if (is_idle_task(curr) && warp_sums.ready[cpu])
+		return WARP_WRONG("cpu%d is idle, and %u of its tasks could run", cpu, warp_sums.ready[cpu]);
+	if (rq->stop && rq->stop->on_rq == TASK_ON_RQ_QUEUED && curr != rq->stop)
+		return WARP_WRONG("cpu%d runs %s, and its stopper could run", cpu, curr->comm);
+	if (curr->sched_class == &stop_sched_class)
+		return NULL;
+	if (node) {
+		struct sched_dl_entity *first = rb_entry(node, struct sched_dl_entity, rb_node);
+
+		if (!WARP_DL_SERVER(first) && (!dl_task(curr) || dl_time_before(first->deadline, curr->dl.deadline)))
+			return WARP_WRONG("cpu%d runs %s, and has a task of an earlier deadline", cpu, curr->comm);
+	}
+	if (rq->rt.rt_queued && rq->rt.rt_nr_running && !dl_task(curr) && rq->rt.highest_prio.curr < curr->prio
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 8, 0)
+	    && !(node && WARP_DL_SERVER(rb_entry(node, struct sched_dl_entity, rb_node)))
+#endif
+	   )
+		return WARP_WRONG("cpu%d runs %s of priority %d, and has one of %d", cpu, curr->comm, curr->prio,
+				  rq->rt.highest_prio.curr);
+	return NULL;
+}
+
+/* The root domain that a CPU is in: who refers to it, who is overloaded, what is reserved. */
+static const char *warp_check_domain(int cpu)
+{
+	struct root_domain *rd = cpu_rq(cpu)->rd;
+	int other, attached = 0, spare = rd == &def_root_domain;
+
+	for_each_possible_cpu(other)
+		attached += cpu_rq(other)->rd == rd;
+	if (atomic_read(&rd->refcount) != attached + spare)
+		return WARP_WRONG("cpu%d: %d queues are in its root domain, which counts %d references", cpu, attached,
+				  atomic_read(&rd->refcount) - spare);
+	if (cpu_rq(cpu)->online && !!cpu_rq(cpu)->rt.overloaded != !!cpumask_test_cpu(cpu, rd->rto_mask))
+		return WARP_WRONG("cpu%d: the domain's mask of queues with several real-time tasks is wrong", cpu);
+	if (atomic_read(&rd->rto_count) != cpumask_weight(rd->rto_mask))
+		return WARP_WRONG("cpu%d: %u queues have several real-time tasks, and the domain counts %d", cpu,
+				  cpumask_weight(rd->rto_mask), atomic_read(&rd->rto_count));
+	return NULL;
+}
+
+/*
+ * What DEADLINE tasks have is reserved, in a machine of one root domain. More may be: what a task had is given back at
+ * its 0-lag time, which a timer waits for that no task tells of (it may have ended), and servers have their part.
+ */
+static const char *warp_check_reserved(void)
+{
+	struct root_domain *rd = cpu_rq(cpumask_first(cpu_online_mask))->rd;
+	int cpu;
+
+	for_each_online_cpu(cpu)
+		if (cpu_rq(cpu)->rd != rd)
+			return NULL;
+	if (!raw_spin_is_locked(&rd->dl_bw.lock) && rd->dl_bw.total_bw < warp_sums.dl_all)
+		return WARP_WRONG("deadline tasks have %llu of bandwidth, and %llu is reserved", warp_sums.dl_all,
+				  rd->dl_bw.total_bw);
+	return NULL;
+}
+
+/* A group that is held back has a timer that ends it. */
+static const char *warp_check_held(void)
+{
+#ifdef CONFIG_CFS_BANDWIDTH
+	struct task_group *tg;
+	int cpu;
+
+	list_for_each_entry_rcu(tg, &task_groups, list) {
+		struct cfs_bandwidth *b = &tg->cfs_bandwidth;
+
+		if (raw_spin_is_locked(&b->lock))
+			continue;
+		if (b->quota != RUNTIME_INF && b->runtime > b->quota
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 14, 0)
+		    + b->burst
+#endif
+		   )
+			return WARP_WRONG("a group has %llu ns left of a quota of %llu", b->runtime, b->quota);
+		for_each_online_cpu(cpu)
+			if (WARP_FAIR_QUEUE(tg, cpu) && WARP_FAIR_QUEUE(tg, cpu)->throttled && !b->period_active &&
+			    !hrtimer_active(&b->slack_timer))
+				return WARP_WRONG("cpu%d: a group is held back, and no timer will let it go on", cpu);
+	}
+#endif
+	return NULL;
+}
+
+static const char *warp_check_pinned(void)
+{
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 11, 0)
+	unsigned int sum = 0;
+	int cpu;
+
+	for_each_possible_cpu(cpu)
+		sum += cpu_rq(cpu)->nr_pinned;
+	if (sum != warp_sums.pinned)
+		return WARP_WRONG("%u tasks have migration disabled, and queues count %u", warp_sums.pinned, sum);
+#endif
+	return NULL;
+}
+
+static const char *warp_check_rest(void)
+{
+	const char *why = NULL;
+	bool all = true;
+	int cpu;
+
+	for_each_online_cpu(cpu) {
+		if (!warp_will_look_again(cpu))
+			why = warp_check_order(cpu);
+		else
+			all = false;
+		if (why)
+			return why;
+	}
+	/* an interrupt that is on its way may hold a reference */
+	if (!all)
+		return NULL;
+	for_each_online_cpu(cpu) {
+		why = warp_check_domain(cpu);
+		if (why)
+			return why;
+	}
+	why = warp_check_reserved();
+	if (!why)
+		why = warp_check_held();
+	if (!why)
+		why = warp_check_pinned();
+	return why;
+}
+
+const char *warp_race_check(unsigned int at_rest)
+{
+	struct task_struct *g, *p;
+	const char *why = NULL;
+	int cpu, other;
+
+	memset(&warp_sums, 0, sizeof(warp_sums));
+	for_each_online_cpu(cpu)
+		for_each_online_cpu(other)
+			if (cpu < other && cpu_rq(cpu)->curr == cpu_rq(other)->curr && warp_rq_whole(cpu) && warp_rq_whole(other))
+				return WARP_WRONG("%s runs on cpu%d and cpu%d", cpu_rq(cpu)->curr->comm, cpu, other);
+	for_each_process_thread(g, p) {
+		if (!warp_in_box(p))
+			warp_add(p);
+		if (!why && warp_rq_whole(task_cpu(p)))
+			why = warp_check_task(p, at_rest);
+	}
+	for (unsigned int id = 0; id < warp_boot_info.max_tasks; id++)
+		if (warp_boot_info.tasks[id].task)
+			warp_add(warp_boot_info.tasks[id].task);
+	for_each_online_cpu(cpu)
+		if (!why && warp_rq_whole(cpu))
+			why = warp_check_rq(cpu);
+	if (!why && at_rest)
+		why = warp_check_rest();
+	return why;
+}
