@@ -11,12 +11,12 @@
 
 use crate::execute::PATIENT;
 use crate::failure::{Failure, Result};
+use crate::gdb;
 use crate::ui::Ui;
 use clap::Args;
 use schedlab_linux::build;
 use schedlab_units::Span;
-use std::path::Path;
-use std::process::Command;
+use std::path::{Path, PathBuf};
 
 #[derive(Args, Debug)]
 pub(crate) struct DebugArgs {
@@ -35,6 +35,9 @@ pub(crate) struct DebugArgs {
     /// With --rule: the Nth such migration.
     #[arg(long, value_name = "N", default_value_t = 1, requires = "rule")]
     pub nth: u32,
+    /// Of 'race linux-NAME': stop where the CPUs of this schedule's file do, one after the other.
+    #[arg(long, value_name = "FILE", group = "stop", conflicts_with = "run")]
+    pub schedule: Option<PathBuf>,
     /// A command for gdb when it has stopped; may be given several times. Then the run goes on.
     #[arg(long = "gdb", value_name = "COMMAND")]
     pub commands: Vec<String>,
@@ -43,7 +46,7 @@ pub(crate) struct DebugArgs {
     pub batch: bool,
     /// The workload, then whatever `schedlab run` takes.
     #[arg(
-        required = true,
+        required_unless_present = "schedule",
         trailing_var_arg = true,
         allow_hyphen_values = true,
         value_name = "W --sched NAME ..."
@@ -77,34 +80,19 @@ fn refuse_own_behind(run: &[String]) -> Result<()> {
 }
 
 pub(crate) fn debug(args: &DebugArgs, ui: &Ui) -> Result<()> {
+    if let Some(path) = &args.schedule {
+        return crate::race::debug_schedule(path, (&args.commands, args.batch), ui);
+    }
     refuse_own_behind(&args.run)?;
     let helper = build::port().map_err(Failure::input)?.join("gdb/schedlab.py");
-    let gdb = std::env::var_os("PATH")
-        .and_then(|path| std::env::split_paths(&path).map(|d| d.join("gdb")).find(|p| p.is_file()))
-        .ok_or_else(|| Failure::Input("gdb is not found in PATH; on Debian: apt-get install gdb".into()))?;
+    let gdb = gdb::program()?;
     let program = std::env::current_exe().map_err(|e| Failure::Internal(format!("internal error: {e}")))?;
-    let mut command = Command::new(gdb);
-    // gdb would complain that breakpoints in the kernel object cannot be set yet, and that we have no scripts
-    // of our own
-    command.arg("-q").arg("-iex").arg("set auto-load no").env(PATIENT, "1");
+    let mut command = gdb::command(&gdb, args.batch);
+    command.env(PATIENT, "1");
     // gdb quotes the program's arguments for a shell: there must be one, and one that reads them so
     command.env("SHELL", "/bin/sh");
-    if args.batch {
-        command.arg("-batch");
-    }
-    for setting in [
-        "set confirm off",
-        "set pagination off",
-        "set debuginfod enabled off",
-        "set breakpoint pending on",
-        // the run itself is a child process, which the helper follows; its parent waits for it
-        "set detach-on-fork on",
-        "set schedule-multiple off",
-        "set print thread-events off",
-        "set print inferior-events off",
-    ] {
-        command.arg("-ex").arg(setting);
-    }
+    // the run itself is a child process, which the helper follows; its parent waits for it
+    command.args(["-ex", "set detach-on-fork on", "-ex", "set schedule-multiple off"]);
     command.arg("-x").arg(&helper);
     if let Some(stop) = stop(args, ui)? {
         command.arg("-ex").arg(stop);

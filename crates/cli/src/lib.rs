@@ -33,6 +33,7 @@ mod failure;
 mod fairness;
 mod features;
 mod fidelity;
+mod gdb;
 mod generate;
 mod guest;
 mod harmony;

@@ -21,6 +21,11 @@ pub(crate) const WMB: u32 = 2;
 pub(crate) const ACQUIRE: u32 = 3;
 pub(crate) const RELEASE: u32 = 4;
 
+/// What is more than a barrier, and orders all the same: of [`crate::engine::Met`] only.
+pub(crate) const LOCK_ACQUIRE: u32 = 5;
+pub(crate) const UNLOCK_RELEASE: u32 = 6;
+pub(crate) const ATOMIC_ORDER: u32 = 7;
+
 /// Orders of atomic operations.
 pub(crate) const ORDER_ACQ: u32 = 1;
 pub(crate) const ORDER_REL: u32 = 2;

@@ -246,26 +246,98 @@ mod tests {
         }
     }
 
+    const PROGRAMS: [&str; 10] = [
+        "w0|w1",
+        "w0|w0",
+        "w0|r0 r0",
+        "w0 w1|r1 r0",
+        "w0 r1|w1 r0",
+        "w0|w0|w0",
+        "w0 r1|w1 r2|w2 r0",
+        "a0 r1|a0 w1|r0",
+        "c w0 c r1|c w1 c r0",
+        "r0 w0|r0 w0|r0",
+    ];
+
+    fn classes(program: &Program) -> BTreeSet<Class> {
+        let mut classes = BTreeSet::new();
+        all(program, &mut Vec::new(), &mut classes);
+        classes
+    }
+
     #[test]
     fn ten_programs_have_one_execution_of_each_class() {
-        for text in [
-            "w0|w1",
-            "w0|w0",
-            "w0|r0 r0",
-            "w0 w1|r1 r0",
-            "w0 r1|w1 r0",
-            "w0|w0|w0",
-            "w0 r1|w1 r2|w2 r0",
-            "a0 r1|a0 w1|r0",
-            "c w0 c r1|c w1 c r0",
-            "r0 w0|r0 w0|r0",
-        ] {
+        for text in PROGRAMS {
             let program = program(text);
-            let mut classes = BTreeSet::new();
-            all(&program, &mut Vec::new(), &mut classes);
+            let classes = classes(&program);
             let (executions, seen) = explored(&program);
             assert_eq!(seen, classes, "{text}");
             assert_eq!(executions, classes.len() as u64, "{text}: each class once");
+        }
+    }
+
+    /// The same ten as C: an operation for each call, and the scenarios that call them. A CPU begins with a boundary.
+    fn compiled_programs() -> (String, Vec<(String, Program)>) {
+        let mut c = "#include <schedlab_race.h>\n#include <stddef.h>\nstatic int v[3];\n\
+                     #define ONCE(x) (*(volatile int *)&(x))\n"
+            .to_owned();
+        let mut ops = String::new();
+        let mut scenarios = Vec::new();
+        for (n, text) in PROGRAMS.iter().enumerate() {
+            let cpus: Vec<&str> = text.split('|').collect();
+            let mut scenario = format!("cpus {}\n", cpus.len());
+            let mut with_boundaries = Vec::new();
+            for (cpu, steps) in cpus.iter().enumerate() {
+                let calls: Vec<&str> = steps.trim_start_matches('c').split('c').map(str::trim).collect();
+                for (call, steps) in calls.iter().enumerate() {
+                    let name = format!("p{n}_{cpu}_{call}");
+                    c.push_str(&format!("static long {name}(int cpu, const long *args, int nr_args)\n{{\n"));
+                    for step in steps.split_whitespace() {
+                        let at = &step[1..];
+                        c.push_str(&match &step[..1] {
+                            "r" => format!("\t(void)ONCE(v[{at}]);\n"),
+                            "w" => format!("\tONCE(v[{at}]) = 1;\n"),
+                            _ => format!("\trace_atomic(&v[{at}], 4, RACE_ADD, 1, 0, RACE_RELAXED, 1);\n"),
+                        });
+                    }
+                    c.push_str("\treturn 0;\n}\n");
+                    ops.push_str(&format!("\t{{ \"{name}\", {name}, \"\", 0 }},\n"));
+                    scenario.push_str(&format!("cpu{cpu} {name}\n"));
+                }
+                with_boundaries.push(format!("c {}", calls.join(" c ")));
+            }
+            scenarios.push((scenario, program(&with_boundaries.join("|"))));
+        }
+        c.push_str(&format!(
+            "static const struct race_op ops[] = {{\n{ops}\t{{ NULL }},\n}};\n\
+             RACE_TARGET(.name = \"ten\", .ops = ops);\n"
+        ));
+        (c, scenarios)
+    }
+
+    /// What the compiler made of them is run by the engine: the executions are as many as a naive enumerator's classes.
+    #[test]
+    fn ten_compiled_programs_have_one_execution_of_each_class() {
+        let (source, scenarios) = compiled_programs();
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("ten.c");
+        std::fs::write(&path, source).unwrap();
+        let plan = crate::explore::Plan {
+            compiled: crate::compile::own_target(&path, &[]).unwrap(),
+            model: crate::MemoryModel::Sc,
+            strategy: crate::Strategy::Dpor,
+            seed: 1,
+            schedules: u64::MAX,
+            jobs: 1,
+            findings: 1,
+            without: Vec::new(),
+            races: false,
+        };
+        for (text, program) in scenarios {
+            let scenario = crate::Scenario::parse("ten", &text).unwrap();
+            let explored = plan.explore(&scenario).unwrap();
+            assert!(explored.is_complete, "{text}");
+            assert_eq!(explored.schedules, classes(&program).len() as u64, "{text}");
         }
     }
 }

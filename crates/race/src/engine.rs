@@ -14,14 +14,16 @@
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_char, c_int, c_long};
 use std::ptr;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::abi::{self, CPUS_MAX, Table};
 use crate::memory::{self, Memory, MemoryModel};
 use crate::object::Target;
 use crate::schedule::{Choice, ChoiceKind};
-use crate::story::{Event, Happened};
+use crate::story::{AtomicHow, Event, Happened};
 use crate::strategy::{Fork, Pending, Search, StepKind};
 use crate::switch::{self, Stacks};
+use serde::{Deserialize, Serialize};
 
 /// A schedule that has so many points is a livelock.
 pub(crate) const BUDGET: u64 = 20_000;
@@ -29,6 +31,41 @@ pub(crate) const BUDGET: u64 = 20_000;
 const ARENA: usize = 1 << 20;
 /// Blocks lie so far apart, so that an access past the end meets none.
 const GAP: usize = 64;
+
+/// What is done to a barrier, or to the order that a lock gives. Places are code addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Altered {
+    /// It does nothing.
+    Out(usize),
+    /// There is one of this kind before this access.
+    Before(usize, u32),
+    /// There is one behind it.
+    Behind(usize, u32),
+}
+
+impl Altered {
+    /// The same with the place moved.
+    pub(crate) fn moved_by(self, base: usize) -> Altered {
+        match self {
+            Altered::Out(at) => Altered::Out(at + base),
+            Altered::Before(at, kind) => Altered::Before(at + base, kind),
+            Altered::Behind(at, kind) => Altered::Behind(at + base, kind),
+        }
+    }
+}
+
+/// A barrier that was met, with the accesses beside it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Met {
+    /// Where it is in the object.
+    pub code: usize,
+    /// `RACE_MB`, ..., or what a lock does.
+    pub kind: u32,
+    /// The CPU's last access before it, of each time.
+    pub before: Vec<usize>,
+    /// Its first access behind it.
+    pub behind: Vec<usize>,
+}
 
 /// How a schedule went wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,6 +108,12 @@ struct Cpu {
     waited: [u64; 2],
     /// What it waits for holds since here.
     locked_at: usize,
+    /// Its last access; 0: none in this call.
+    last: usize,
+    /// A barrier of this kind and one is owed behind the last access.
+    owed: u32,
+    /// The event of a store that is being made, from 1; 0: none.
+    stored: usize,
 }
 
 #[derive(Clone, Copy)]
@@ -124,12 +167,16 @@ pub(crate) struct Engine {
     arena_base_used: usize,
     blocks: Vec<Block>,
     base_blocks: usize,
-    /// Barriers at these code addresses do nothing.
-    without: Vec<usize>,
-    /// Barriers that were met, by code address and kind, and how often.
-    pub(crate) barriers: Vec<(usize, u32, u64)>,
+    /// What is done to barriers.
+    altered: Vec<Altered>,
+    /// Barriers that were met.
+    pub(crate) barriers: Vec<Met>,
     counts_barriers: bool,
+    /// Barriers with no access of their CPU behind them so far: the CPU, and which.
+    fresh: Vec<(usize, usize)>,
     pub(crate) trace: Option<Vec<Event>>,
+    /// gdb looks on.
+    pub(crate) is_watched: bool,
     /// Schedules so far: for whoever watches whether there is progress.
     pub(crate) number: u64,
 }
@@ -200,10 +247,12 @@ impl Engine {
             arena_base_used: 0,
             blocks: Vec::new(),
             base_blocks: 0,
-            without: Vec::new(),
+            altered: Vec::new(),
             barriers: Vec::new(),
             counts_barriers: false,
+            fresh: Vec::new(),
             trace: None,
+            is_watched: false,
             number: 0,
         });
         let engine = Box::into_raw(engine);
@@ -272,9 +321,13 @@ impl Engine {
         }
     }
 
-    /// Barriers at these code addresses do nothing from now on.
-    pub(crate) fn leave_out(&mut self, without: Vec<usize>) {
-        self.without = without;
+    /// What is done to barriers from now on.
+    pub(crate) fn alter(&mut self, altered: Vec<Altered>) {
+        self.altered = altered;
+    }
+
+    fn is_out(&self, code: usize) -> bool {
+        !self.altered.is_empty() && self.altered.contains(&Altered::Out(code))
     }
 
     /// Whether barriers that are met are noted.
@@ -346,6 +399,7 @@ impl Engine {
         self.restore();
         self.number += 1;
         self.choices.clear();
+        self.fresh.clear();
         self.end = None;
         (self.steps, self.writes, self.dirty, self.preemptions) = (0, 0, false, 0);
         if self.model != MemoryModel::Sc {
@@ -516,6 +570,36 @@ unsafe fn leave(e: *mut Engine) -> ! {
     unreachable!("a stack that was left for good goes on")
 }
 
+/// gdb sets it when it is ready (`linux/gdb/race.py`).
+#[unsafe(no_mangle)]
+static SCHEDLAB_RACE_GO: AtomicU32 = AtomicU32::new(0);
+
+/// Under gdb, at each point: the running CPU, which of its points, who goes on, and whether the schedule says so. gdb
+/// stops here, on that CPU's stack.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn schedlab_race_stop(cpu: u64, at: u64, to: u64, is_choice: u64) {
+    std::hint::black_box((cpu, at, to, is_choice));
+}
+
+/// Lets gdb stop at points from now on, and waits until it is there.
+pub(crate) fn watch() {
+    // SAFETY: names who may look into this process; no memory is involved.
+    unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY) };
+    while SCHEDLAB_RACE_GO.load(Ordering::Relaxed) == 0 {
+        std::hint::spin_loop();
+    }
+}
+
+#[cold]
+fn show(me: &Engine, to: Option<usize>) {
+    let (cpu, at) = (me.cur, me.cpus[me.cur].at);
+    let to = to.unwrap_or(cpu);
+    let is_choice = me.choices.last().is_some_and(|c| usize::from(c.cpu) == cpu && c.at == at);
+    let to = if to == HOST { cpu } else { to };
+    schedlab_race_stop(cpu as u64, u64::from(at), to as u64, u64::from(is_choice));
+}
+
 /// To another CPU's stack, and back when this one's turn comes.
 unsafe fn hop(e: *mut Engine, to: usize) {
     // SAFETY: as above.
@@ -542,13 +626,20 @@ unsafe fn point(e: *mut Engine, pending: Pending) {
     unsafe {
         let cur = (*e).cur;
         (*e).pending[cur] = pending;
+        if (*e).trace.is_some() {
+            (*e).note_stored();
+        }
         if (*e).model != MemoryModel::Sc {
             drain_stores(e);
         }
         if (*e).dirty {
             check(e);
         }
-        if let Some(to) = (*e).decide() {
+        let to = (*e).decide();
+        if (*e).is_watched {
+            show(&*e, to);
+        }
+        if let Some(to) = to {
             hop(e, to);
         }
     }
@@ -576,12 +667,9 @@ unsafe fn drain_stores(e: *mut Engine) {
             }
         }
         let me = &mut *e;
-        while me.flush_chance > 0
-            && me.memory.nr_late(cpu) > 0
-            && (me.search.pick(256) as u64) < me.flush_chance
-        {
+        while me.memory.nr_late(cpu) > 0 {
             let n = me.memory.flushable(cpu).count();
-            let nth = me.search.pick(n);
+            let Some(nth) = me.search.flush(n, me.flush_chance) else { break };
             let place = me.memory.flushable(cpu).nth(nth).unwrap_or(0);
             flush(e, cpu, place, at);
         }
@@ -632,8 +720,11 @@ extern "C" fn cpu_entry() -> ! {
                 (call.op, call.args.as_ptr(), call.args.len())
             };
             (*e).tell(Happened::Begin { call: n }, 0);
+            (*e).cpus[cpu].last = 0;
             let result = invoke(e, op, cpu, args, nr_args);
             (*e).tell(Happened::End { call: n, result }, 0);
+            owe(e, 0);
+            (*e).fresh.retain(|(other, _)| *other != cpu);
         }
         // what is late becomes visible at last, in an order that others may see
         while (*e).model != MemoryModel::Sc && {
@@ -795,10 +886,67 @@ impl Engine {
         (self.number, self.steps)
     }
 
+    /// The store before this point has been made: what it left there.
+    fn note_stored(&mut self) {
+        let place = std::mem::take(&mut self.cpus[self.cur].stored);
+        let Some(event) = place.checked_sub(1).and_then(|n| self.trace.as_mut()?.get_mut(n)) else { return };
+        if let Happened::Access { address, size, new, .. } = &mut event.happened {
+            // SAFETY: the target has just written there.
+            *new = Some(unsafe { memory::load(*address, *size) });
+        }
+    }
+
     fn note_barrier(&mut self, code: usize, kind: u32) {
-        match self.barriers.iter_mut().find(|(c, k, _)| *c == code && *k == kind) {
-            Some((_, _, times)) => *times += 1,
-            None => self.barriers.push((code, kind, 1)),
+        let before = self.cpus[self.cur].last;
+        let at =
+            self.barriers.iter().position(|met| met.code == code && met.kind == kind).unwrap_or_else(|| {
+                self.barriers.push(Met { code, kind, before: Vec::new(), behind: Vec::new() });
+                self.barriers.len() - 1
+            });
+        if before != 0 && !self.barriers[at].before.contains(&before) {
+            self.barriers[at].before.push(before);
+        }
+        self.fresh.push((self.cur, at));
+    }
+
+    /// An access of the running CPU: what stands beside barriers.
+    fn note_access(&mut self, code: usize) {
+        let cur = self.cur;
+        self.cpus[cur].last = code;
+        for (_, at) in self.fresh.iter().filter(|(cpu, _)| *cpu == cur) {
+            if !self.barriers[*at].behind.contains(&code) {
+                self.barriers[*at].behind.push(code);
+            }
+        }
+        self.fresh.retain(|(cpu, _)| *cpu != cur);
+    }
+}
+
+/// Before a point: a barrier that is owed, and one that stands before this access.
+#[inline(always)]
+unsafe fn owe(e: *mut Engine, code: usize) {
+    // SAFETY: as below.
+    unsafe {
+        if !(*e).altered.is_empty() {
+            pay(e, code);
+        }
+    }
+}
+
+unsafe fn pay(e: *mut Engine, code: usize) {
+    // SAFETY: as below.
+    unsafe {
+        let cur = (*e).cur;
+        let owed = std::mem::take(&mut (*e).cpus[cur].owed);
+        if owed > 0 {
+            barrier_here(e, owed - 1, code);
+        }
+        for n in 0..(&(*e).altered).len() {
+            match (&(*e).altered)[n] {
+                Altered::Before(at, kind) if at == code => barrier_here(e, kind, code),
+                Altered::Behind(at, kind) if at == code => (*e).cpus[cur].owed = kind + 1,
+                _ => {}
+            }
         }
     }
 }
@@ -812,6 +960,10 @@ extern "C" fn access(at: usize, kind: u64, code: usize) {
     unsafe {
         if (*e).quiet || at.wrapping_sub((*e).private[0]) < (*e).private[1] || (*e).is_own_stack(at) {
             return;
+        }
+        owe(e, code);
+        if (*e).counts_barriers {
+            (*e).note_access(code);
         }
         let (size, is_write) = ((kind & 0xff) as u32, kind & abi::WRITE != 0);
         let kind_of = if is_write { StepKind::Write } else { StepKind::Read };
@@ -830,7 +982,12 @@ extern "C" fn access(at: usize, kind: u64, code: usize) {
             let value = memory::load(at, size);
             let marked = kind & abi::MARKED != 0;
             let late = (*e).model != MemoryModel::Sc && is_write;
-            (*e).tell(Happened::Access { address: at, size, is_write, marked, value, late }, code);
+            let new = None;
+            (*e).tell(Happened::Access { address: at, size, is_write, marked, value, late, new }, code);
+            if is_write {
+                let cur = (*e).cur;
+                (*e).cpus[cur].stored = (*e).trace.as_ref().map_or(0, Vec::len);
+            }
         }
     }
 }
@@ -852,10 +1009,7 @@ unsafe fn before(e: *mut Engine, at: usize, size: u32, is_write: bool) {
                 ChoiceKind::Stale(age) => Some(usize::from(age)),
                 _ => None,
             });
-            age = given.unwrap_or_else(|| match me.search.pick(2) {
-                0 => 0,
-                _ => 1 + me.search.pick(older),
-            });
+            age = given.unwrap_or_else(|| me.search.age(older));
             age = age.min(older);
         }
         if age > 0 {
@@ -883,6 +1037,13 @@ extern "C" fn atomic(at: usize, how: u32, value: u64, expected: u64, code: usize
         let is_private = at.wrapping_sub((*e).private[0]) < (*e).private[1];
         let is_point = !(*e).quiet && !is_private && !(*e).is_own_stack(at);
         if is_point {
+            owe(e, code);
+            if (*e).counts_barriers {
+                (*e).note_access(code);
+                if has_result && order != 0 {
+                    (*e).note_barrier(code, abi::ATOMIC_ORDER);
+                }
+            }
             point(e, Pending { at, size, kind: StepKind::Atomic, code });
             if let Some(why) = (*e).is_stray(at) {
                 fail_here(e, why.into());
@@ -892,6 +1053,7 @@ extern "C" fn atomic(at: usize, how: u32, value: u64, expected: u64, code: usize
         }
         let old = if is_point && (*e).model != MemoryModel::Sc {
             let cpu = (*e).cur;
+            let order = if (*e).is_out(code) { 0 } else { order };
             (*e).memory.atomic(cpu, (at, size), (op, value, expected), order, has_result)
         } else {
             let old = memory::load(at, size);
@@ -900,7 +1062,8 @@ extern "C" fn atomic(at: usize, how: u32, value: u64, expected: u64, code: usize
         };
         if is_point && (*e).trace.is_some() {
             let new = memory::load(at, size);
-            (*e).tell(Happened::Atomic { address: at, size, old, new }, code);
+            let how = AtomicHow { op, order, has_result, argument: value, expected };
+            (*e).tell(Happened::Atomic { address: at, size, old, new, how }, code);
         }
         old
     }
@@ -913,25 +1076,35 @@ extern "C" fn barrier(kind: u32, code: usize) {
         if (*e).quiet {
             return;
         }
+        owe(e, 0);
         if (*e).counts_barriers {
             (*e).note_barrier(code, kind);
         }
-        if !(*e).without.is_empty() && (*e).without.contains(&code) {
-            return;
+        if !(*e).is_out(code) {
+            barrier_here(e, kind, code);
         }
+    }
+}
+
+unsafe fn barrier_here(e: *mut Engine, kind: u32, code: usize) {
+    // SAFETY: as above.
+    unsafe {
         if (*e).model == MemoryModel::Sc {
             (*e).tell(Happened::Barrier { kind }, code);
             return;
         }
-        if kind == abi::ACQUIRE {
-            // directly behind its load: no point between them
-            let cpu = (*e).cur;
-            (*e).memory.drain_stores(cpu);
-        } else {
-            point(e, Pending { at: 0, size: 0, kind: StepKind::Barrier, code });
-        }
         let cpu = (*e).cur;
-        (*e).memory.barrier(cpu, kind);
+        match kind {
+            // directly behind its load: no point between them
+            abi::ACQUIRE => (*e).memory.drain_stores(cpu),
+            abi::LOCK_ACQUIRE => (*e).memory.locked(cpu),
+            _ => point(e, Pending { at: 0, size: 0, kind: StepKind::Barrier, code }),
+        }
+        match kind {
+            abi::LOCK_ACQUIRE => {}
+            abi::UNLOCK_RELEASE => (*e).memory.flush_all(cpu),
+            _ => (*e).memory.barrier(cpu, kind),
+        }
         (*e).tell(Happened::Barrier { kind }, code);
     }
 }
@@ -943,9 +1116,13 @@ extern "C" fn lock(at: usize, code: usize) {
         let word = at as *mut u32;
         let holder = ((*e).cur + 1) as u32;
         if !(*e).quiet {
+            owe(e, 0);
+            if (*e).counts_barriers {
+                (*e).note_barrier(code, abi::LOCK_ACQUIRE);
+            }
             point(e, Pending { at, size: 4, kind: StepKind::Lock, code });
             let cpu = (*e).cur;
-            if (*e).model != MemoryModel::Sc {
+            if (*e).model != MemoryModel::Sc && !(*e).is_out(code) {
                 (*e).memory.locked(cpu);
             }
             (*e).writes += 1;
@@ -962,12 +1139,16 @@ extern "C" fn trylock(at: usize, code: usize) -> c_int {
     unsafe {
         let word = at as *mut u32;
         if !(*e).quiet {
+            owe(e, 0);
             point(e, Pending { at, size: 4, kind: StepKind::Atomic, code });
             if *word != 0 {
                 return 0;
             }
             let cpu = (*e).cur;
-            if (*e).model != MemoryModel::Sc {
+            if (*e).counts_barriers {
+                (*e).note_barrier(code, abi::LOCK_ACQUIRE);
+            }
+            if (*e).model != MemoryModel::Sc && !(*e).is_out(code) {
                 (*e).memory.locked(cpu);
             }
             (*e).writes += 1;
@@ -983,9 +1164,13 @@ extern "C" fn unlock(at: usize, code: usize) {
     // SAFETY: as above.
     unsafe {
         if !(*e).quiet {
+            owe(e, 0);
+            if (*e).counts_barriers {
+                (*e).note_barrier(code, abi::UNLOCK_RELEASE);
+            }
             point(e, Pending { at, size: 4, kind: StepKind::Unlock, code });
             let cpu = (*e).cur;
-            if (*e).model != MemoryModel::Sc {
+            if (*e).model != MemoryModel::Sc && !(*e).is_out(code) {
                 (*e).memory.flush_all(cpu);
             }
             (*e).writes += 1;

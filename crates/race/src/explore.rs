@@ -7,13 +7,14 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::RaceError;
 use crate::compile::{Compiled, places};
+use crate::engine::{Altered, Met};
 use crate::memory::MemoryModel;
 use crate::scenario::Scenario;
 use crate::schedule::{Choice, Schedule};
 use crate::story::Story;
 use crate::strategy::Strategy;
 use crate::whole::known::KnownRace;
-use crate::worker::{Done, Found, Job, Offer, RACES, Task, receive, send};
+use crate::worker::{Done, Found, Job, Offer, RACES, Task, receive, send, written};
 
 /// What is explored, and how.
 #[derive(Clone, Debug)]
@@ -32,8 +33,8 @@ pub struct Plan {
     pub jobs: usize,
     /// Stop a scenario at so many findings that differ.
     pub findings: usize,
-    /// Barriers that do nothing: addresses in the object.
-    pub without: Vec<usize>,
+    /// What is done to barriers: addresses in the object.
+    pub without: Vec<Altered>,
     /// Of a whole scheduler: accesses that nothing orders are findings, too.
     pub races: bool,
 }
@@ -76,8 +77,8 @@ pub struct Explored {
     pub redundant: u64,
     /// What was found, first ones first.
     pub findings: Vec<Finding>,
-    /// Barriers that an ordinary schedule meets: address in the object, kind (`RACE_MB`, ...).
-    pub barriers: Vec<(usize, u32)>,
+    /// Barriers that an ordinary schedule meets: addresses in the object.
+    pub barriers: Vec<Met>,
     /// Accesses that nothing orders, whose reason is known, and how many schedules showed them.
     pub explained: Vec<(KnownRace, u64)>,
 }
@@ -121,7 +122,7 @@ pub(crate) fn merged(
         explored.points += done.points;
         explored.redundant += done.redundant;
         explored.is_complete &= done.is_complete;
-        explored.barriers = done.barriers.iter().map(|(at, kind, _)| (*at, *kind)).collect();
+        explored.barriers = done.barriers;
         for new in done.findings {
             match found.entry((new.kind.clone(), new.text.clone())) {
                 std::collections::btree_map::Entry::Vacant(place) => {
@@ -243,8 +244,43 @@ impl Plan {
         let (Some(found), Some(scenario)) = (done.findings.pop(), done.scenario) else {
             return Ok(finding.clone());
         };
-        let shrunk = self.finding(found, &scenario);
+        let shrunk = self.smaller(self.finding(found, &scenario))?;
         Ok(Finding { first_schedule: finding.first_schedule, times: finding.times, ..shrunk })
+    }
+
+    /// The same schedule with fewer CPUs and fewer calls before all others, as far as the finding stays.
+    fn smaller(&self, finding: Finding) -> Result<Finding, RaceError> {
+        let mut best = finding;
+        let shows = |scenario: &Scenario| -> Result<bool, RaceError> {
+            // a target may refuse so few CPUs
+            let task = Task::Replay { choices: best.choices.clone() };
+            match ask(&self.job(Some(scenario), task)) {
+                Ok(done) => Ok(done.findings.iter().any(|f| f.kind == best.kind && f.text == best.told_as)),
+                Err(RaceError::Refused(_)) => Ok(false),
+                Err(error) => Err(error),
+            }
+        };
+        let mut scenario = best.scenario.clone();
+        while scenario.cpus.len() > 1 && scenario.cpus.last().is_some_and(Vec::is_empty) {
+            let mut fewer = scenario.clone();
+            fewer.cpus.pop();
+            if !shows(&fewer)? {
+                break;
+            }
+            scenario = fewer;
+        }
+        let mut at = 0;
+        while at < scenario.first.len() {
+            let mut fewer = scenario.clone();
+            fewer.first.remove(at);
+            match shows(&fewer)? {
+                true => scenario = fewer,
+                false => at += 1,
+            }
+        }
+        scenario.text = written(&scenario);
+        best.scenario = scenario;
+        Ok(best)
     }
 
     /// Runs one schedule with all that happens in it.
@@ -266,7 +302,64 @@ impl Plan {
         codes.dedup();
         let lines = codes.iter().copied().zip(places(&self.compiled.object, &codes)).collect();
         let names = done.names.into_iter().collect();
-        Ok((finding, Story::new(done.events, scenario.clone(), names, lines)))
+        let mut story = Story::new(done.events, scenario.clone(), names, lines);
+        if let Some(finding) = &finding {
+            story.decides(self.deciding(scenario, choices, finding)?);
+        }
+        Ok((finding, story))
+    }
+
+    /// Starts a process that waits for a debugger before it runs one schedule; `debug` is told which. It ends when
+    /// `debug` returns.
+    ///
+    /// # Errors
+    /// A process was lost.
+    pub fn watch<T>(
+        &self,
+        scenario: &Scenario,
+        choices: &[Choice],
+        debug: impl FnOnce(u32) -> T,
+    ) -> Result<T, RaceError> {
+        let lost = |e: std::io::Error| RaceError::Lost(format!("no process for gdb: {e}"));
+        let start = || match self.compiled.is_whole() {
+            true => self.watched_whole(scenario, choices),
+            false => {
+                let job = self.job(Some(scenario), Task::Watch { choices: choices.to_vec() });
+                let started = RACES.start().map_err(std::io::Error::other)?;
+                send(&started.socket, &job)?;
+                Ok(started)
+            }
+        };
+        let mut started = start().map_err(lost)?;
+        let value = debug(started.child.id());
+        // it has ended, or gdb has left it
+        let _ = started.child.kill();
+        started.child.wait().map_err(lost)?;
+        Ok(value)
+    }
+
+    /// Which of a schedule's choices decides: the last one without which its finding is not shown.
+    ///
+    /// # Errors
+    /// A process was lost.
+    pub fn deciding(
+        &self,
+        scenario: &Scenario,
+        choices: &[Choice],
+        finding: &Finding,
+    ) -> Result<Option<Choice>, RaceError> {
+        if self.compiled.is_whole() {
+            return Ok(None);
+        }
+        for n in (0..choices.len()).rev() {
+            let mut fewer = choices.to_vec();
+            let left_out = fewer.remove(n);
+            let done = ask(&self.job(Some(scenario), Task::Replay { choices: fewer }))?;
+            if !done.findings.iter().any(|f| f.kind == finding.kind && f.text == finding.told_as) {
+                return Ok(Some(left_out));
+            }
+        }
+        Ok(None)
     }
 
     /// The file that repeats a finding.

@@ -37,6 +37,7 @@ pub mod threads;
 pub mod whole;
 mod worker;
 
+pub use engine::{Altered, Met};
 pub use memory::MemoryModel;
 pub use scenario::{Call, Scenario};
 pub use schedule::{Choice, ChoiceKind, NOBODY, Schedule};

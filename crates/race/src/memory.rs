@@ -297,6 +297,27 @@ impl Memory {
         }
     }
 
+    /// Stores of the running CPU to this place become visible, those before its last write barrier, and those that must
+    /// come before them.
+    fn flush_up_to(&mut self, cpu: usize, at: usize, size: u32) {
+        let now = self.views[cpu].epoch;
+        let late = &self.views[cpu].late;
+        let mut needed: Vec<usize> = Vec::new();
+        for (n, this) in late.iter().enumerate().rev() {
+            let comes_first = |&m: &usize| {
+                let later = &late[m];
+                this.epoch != later.epoch || overlap(this.at, this.size, later.at, later.size)
+            };
+            let is_before = this.epoch != now || overlap(this.at, this.size, at, size);
+            if is_before || needed.iter().any(comes_first) {
+                needed.push(n);
+            }
+        }
+        for (gone, n) in needed.into_iter().rev().enumerate() {
+            self.flush(cpu, n - gone);
+        }
+    }
+
     /// Before a store of the running CPU.
     pub(crate) unsafe fn will_store(&mut self, cpu: usize, at: usize, size: u32) {
         if self.views[cpu].late.iter().any(|e| e.at != at && overlap(e.at, e.size, at, size)) {
@@ -310,6 +331,10 @@ impl Memory {
     pub(crate) fn nr_older(&mut self, cpu: usize, at: usize, size: u32) -> usize {
         if self.model != MemoryModel::Lkmm {
             return 0;
+        }
+        // what a late operation leaves is known when it is done, and not before
+        if self.views[cpu].late.iter().any(|e| e.op != STORED && overlap(e.at, e.size, at, size)) {
+            self.flush_up_to(cpu, at, size);
         }
         let view = &self.views[cpu];
         if view.late.iter().any(|e| overlap(e.at, e.size, at, size))
@@ -434,9 +459,9 @@ impl Memory {
         }
         if self.model == MemoryModel::Tso || order >= ORDER_REL {
             self.flush_all(cpu);
-        } else if self.views[cpu].late.iter().any(|e| overlap(e.at, e.size, at, size)) {
-            // what it is done upon must be there; fewer stores stay late than might
-            self.flush_all(cpu);
+        } else {
+            // what it is done upon must be there
+            self.flush_up_to(cpu, at, size);
         }
         // SAFETY: the target's operation.
         let old = unsafe { load(at, size) };

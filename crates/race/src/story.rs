@@ -31,6 +31,8 @@ pub enum Happened {
         value: u64,
         /// Others may see it later.
         late: bool,
+        /// What a store leaves there; `None`: not known, or a load.
+        new: Option<u64>,
     },
     /// An atomic operation.
     Atomic {
@@ -42,6 +44,8 @@ pub enum Happened {
         old: u64,
         /// After.
         new: u64,
+        /// Which one.
+        how: AtomicHow,
     },
     /// A barrier.
     Barrier {
@@ -82,6 +86,21 @@ pub enum Happened {
     },
 }
 
+/// An atomic operation, as schedlab_race.h has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AtomicHow {
+    /// `RACE_ADD`, ...
+    pub op: u32,
+    /// `RACE_RELAXED`, ...
+    pub order: u32,
+    /// Somebody looks at the old value.
+    pub has_result: bool,
+    /// What is added, stored, ...
+    pub argument: u64,
+    /// Of `RACE_SWAP_IF`.
+    pub expected: u64,
+}
+
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
@@ -98,6 +117,7 @@ pub struct Event {
 use std::collections::BTreeMap;
 
 use crate::scenario::Scenario;
+use crate::schedule::{Choice, ChoiceKind, NOBODY};
 
 /// A schedule as it happened.
 #[derive(Clone, Debug)]
@@ -106,6 +126,7 @@ pub struct Story {
     scenario: Scenario,
     names: BTreeMap<usize, String>,
     lines: BTreeMap<usize, String>,
+    deciding: Option<Choice>,
 }
 
 /// A line of the story.
@@ -121,6 +142,20 @@ pub struct Row {
     pub what: String,
     /// Where in the source.
     pub place: String,
+    /// The locks that this CPU holds after it.
+    pub holds: Vec<String>,
+    /// What is to be said before it: which CPU stands where, and what decides.
+    pub before: String,
+}
+
+impl Row {
+    /// Where in the source, and which locks are held there.
+    fn source(&self) -> String {
+        match self.holds.is_empty() {
+            true => self.place.clone(),
+            false => format!("{}  holds {}", self.place, self.holds.join(", ")),
+        }
+    }
 }
 
 fn barrier_name(kind: u32) -> &'static str {
@@ -137,7 +172,12 @@ impl Story {
         names: BTreeMap<usize, String>,
         lines: BTreeMap<usize, String>,
     ) -> Story {
-        Story { events, scenario, names, lines }
+        Story { events, scenario, names, lines, deciding: None }
+    }
+
+    /// The choice without which all would end well.
+    pub(crate) fn decides(&mut self, choice: Option<Choice>) {
+        self.deciding = choice;
     }
 
     /// How many CPUs have columns.
@@ -145,12 +185,16 @@ impl Story {
         self.scenario.cpus.len()
     }
 
-    fn name(&self, address: usize) -> &str {
+    pub(crate) fn events(&self) -> &[Event] {
+        &self.events
+    }
+
+    pub(crate) fn name(&self, address: usize) -> &str {
         self.names.get(&address).map_or("memory", String::as_str)
     }
 
     /// Addresses by name, small numbers in decimal, large ones in hexadecimal.
-    fn number(&self, value: u64) -> String {
+    pub(crate) fn number(&self, value: u64) -> String {
         match self.names.get(&(value as usize)) {
             Some(name) => format!("&{name}"),
             None if value < 4096 => value.to_string(),
@@ -165,8 +209,7 @@ impl Story {
         format!("{}{args}", call.op)
     }
 
-    /// What is stored by an access: what the same CPU's next look at it would show. Told by the next event that reads
-    /// there.
+    /// What is stored by an access, if it was not noted: what the next look at it shows.
     fn stored(&self, n: usize, address: usize, size: u32) -> Option<u64> {
         self.events[n + 1..].iter().find_map(|event| match &event.happened {
             Happened::Access { address: a, size: s, value, .. } if *a == address && *s == size => {
@@ -177,50 +220,114 @@ impl Story {
         })
     }
 
+    /// Of a store that may be late: whether other CPUs did something before it was seen.
+    fn lateness(&self, n: usize, cpu: u8, address: usize) -> &'static str {
+        let mut others = false;
+        for event in &self.events[n + 1..] {
+            others |= event.cpu != cpu;
+            if let Happened::Flush { address: a, .. } = event.happened
+                && a == address
+                && event.cpu == cpu
+            {
+                return if others { ", late" } else { "" };
+            }
+        }
+        if others { ", late to the end" } else { "" }
+    }
+
+    fn access(&self, n: usize, event: &Event) -> String {
+        let Happened::Access { address, size, is_write, marked, value, late, new } = &event.happened else {
+            return String::new();
+        };
+        let name = self.name(*address);
+        let (open, close) = match (marked, is_write) {
+            (true, false) => ("READ_ONCE(", ")"),
+            (true, true) => ("WRITE_ONCE(", ")"),
+            _ => ("", ""),
+        };
+        if !is_write {
+            return format!("load {open}{name}{close} = {}", self.number(*value));
+        }
+        let late = if *late { self.lateness(n, event.cpu, *address) } else { "" };
+        match new.or_else(|| self.stored(n, *address, *size)) {
+            Some(new) => {
+                format!(
+                    "store {open}{name}{close} = {} (was {}){late}",
+                    self.number(new),
+                    self.number(*value)
+                )
+            }
+            None => format!("store {open}{name}{close} (was {}){late}", self.number(*value)),
+        }
+    }
+
+    fn what(&self, n: usize, event: &Event) -> String {
+        match &event.happened {
+            Happened::Begin { call } => format!("{} {{", self.call(event.cpu, *call)),
+            Happened::End { result, .. } => format!("}} = {result}"),
+            Happened::Access { .. } => self.access(n, event),
+            Happened::Atomic { address, old, new, .. } => {
+                format!("atomic {} {} -> {}", self.name(*address), self.number(*old), self.number(*new))
+            }
+            Happened::Barrier { kind } => barrier_name(*kind).into(),
+            Happened::Lock { address } => format!("lock {}", self.name(*address)),
+            Happened::Unlock { address } => format!("unlock {}", self.name(*address)),
+            Happened::Sleep { what } => what.clone(),
+            Happened::Flush { address, value } => {
+                format!("its late store {} = {} is seen now", self.name(*address), self.number(*value))
+            }
+            Happened::Stale { age: 1 } => "sees what was before the last store:".into(),
+            Happened::Stale { age } => format!("sees what was {age} stores ago:"),
+            Happened::Note { text } => text.clone(),
+        }
+    }
+
+    /// What is said where another CPU goes on.
+    fn switched(&self, from: usize, to: usize, at: u32) -> String {
+        let decides = self.deciding.filter(|choice| {
+            choice.what == ChoiceKind::To(to as u8)
+                && (usize::from(choice.cpu) == from && choice.at > at || choice.cpu == NOBODY && at == 0)
+        });
+        match decides {
+            Some(_) => format!("cpu{to} goes on: this decides"),
+            None => format!("cpu{to} goes on"),
+        }
+    }
+
     /// All lines, in the order in which they happened.
     pub fn rows(&self) -> Vec<Row> {
-        let mut last = None;
+        let mut last: Option<(usize, u32)> = None;
         let mut rows = Vec::new();
+        let mut held: Vec<Vec<String>> = vec![Vec::new(); usize::from(u8::MAX) + 1];
         for (n, event) in self.events.iter().enumerate() {
-            let what = match &event.happened {
-                Happened::Begin { call } => format!("{} {{", self.call(event.cpu, *call)),
-                Happened::End { result, .. } => format!("}} = {result}"),
-                Happened::Access { address, size, is_write, marked, value, late } => {
-                    let name = self.name(*address);
-                    let (open, close) = match (marked, is_write) {
-                        (true, false) => ("READ_ONCE(", ")"),
-                        (true, true) => ("WRITE_ONCE(", ")"),
-                        _ => ("", ""),
-                    };
-                    if *is_write {
-                        let new = match self.stored(n, *address, *size) {
-                            Some(new) if !late => {
-                                format!(" (was {}, then {})", self.number(*value), self.number(new))
-                            }
-                            _ => format!(" (was {})", self.number(*value)),
-                        };
-                        format!("store {open}{name}{close}{new}")
-                    } else {
-                        format!("load {open}{name}{close} = {}", self.number(*value))
-                    }
-                }
-                Happened::Atomic { address, old, new, .. } => {
-                    format!("atomic {} {} -> {}", self.name(*address), self.number(*old), self.number(*new))
-                }
-                Happened::Barrier { kind } => barrier_name(*kind).into(),
-                Happened::Lock { address } => format!("lock {}", self.name(*address)),
-                Happened::Unlock { address } => format!("unlock {}", self.name(*address)),
-                Happened::Sleep { what } => what.clone(),
-                Happened::Flush { address, value } => {
-                    format!("its late store {} = {} is seen now", self.name(*address), self.number(*value))
-                }
-                Happened::Stale { age } => format!("sees what was {age} stores ago:"),
-                Happened::Note { text } => text.clone(),
-            };
-            let place = self.lines.get(&event.code).cloned().unwrap_or_default();
             let cpu = usize::from(event.cpu);
-            rows.push(Row { cpu, at: event.at, is_switch: last.is_some_and(|l| l != cpu), what, place });
-            last = Some(cpu);
+            let is_switch = last.is_some_and(|(other, _)| other != cpu);
+            let mut before = match last {
+                Some((other, at)) if is_switch => self.switched(other, cpu, at),
+                _ => String::new(),
+            };
+            if let Happened::Lock { address } = &event.happened {
+                held[cpu].push(self.name(*address).to_owned());
+            }
+            if let Happened::Unlock { address } = &event.happened {
+                let name = self.name(*address);
+                held[cpu].retain(|lock| lock != name);
+            }
+            let is_late = match event.happened {
+                Happened::Flush { .. } => self.deciding.map(|c| matches!(c.what, ChoiceKind::Flush(_))),
+                Happened::Stale { .. } => self.deciding.map(|c| matches!(c.what, ChoiceKind::Stale(_))),
+                _ => None,
+            };
+            if is_late == Some(true)
+                && self.deciding.is_some_and(|c| usize::from(c.cpu) == cpu && c.at.abs_diff(event.at) < 2)
+            {
+                let comma = if before.is_empty() { "" } else { "; " };
+                before.push_str(&format!("{comma}what comes now decides"));
+            }
+            let place = self.lines.get(&event.code).cloned().unwrap_or_default();
+            let (what, holds) = (self.what(n, event), held[cpu].clone());
+            rows.push(Row { cpu, at: event.at, is_switch, what, place, holds, before });
+            last = Some((cpu, event.at));
         }
         rows
     }
@@ -235,15 +342,17 @@ impl Story {
         }
         text.push_str("source\n");
         for row in &rows {
-            if row.is_switch {
-                text.push_str(&format!("{:>6}  {}\n", "", "- ".repeat(WIDTH * self.nr_cpus() / 2)));
+            if !row.before.is_empty() {
+                let line = format!("- - {} ", row.before);
+                let rest = (WIDTH * self.nr_cpus()).saturating_sub(line.len()) / 2;
+                text.push_str(&format!("{:>6}  {line}{}\n", "", "- ".repeat(rest)));
             }
             let shown: String = row.what.chars().take(WIDTH - 1).collect();
             let line = format!(
                 "{:>6}  {}{shown:<width$}{}",
                 row.at,
                 " ".repeat(WIDTH * row.cpu),
-                row.place,
+                row.source(),
                 width = WIDTH * (self.nr_cpus() - row.cpu)
             );
             text.push_str(line.trim_end());
@@ -270,10 +379,20 @@ impl Story {
                 let text = if cpu == row.cpu { row.what.as_str() } else { "" };
                 cells.push(Cell::text(text).tone(tone));
             }
-            cells.push(Cell::text(row.place.as_str()).tone(Tone::Soft));
+            cells.push(Cell::text(row.source()).tone(Tone::Soft));
             cells
         };
-        page.grid(&Grid { head, rows: self.rows().iter().map(row).collect() });
+        let mark = |row: &Row| {
+            let mut cells = vec![Cell::text(""); self.nr_cpus() + 2];
+            cells[row.cpu + 1] = Cell::text(row.before.as_str()).tone(Tone::Soft);
+            cells
+        };
+        let mut lines = Vec::new();
+        for this in &self.rows() {
+            lines.extend((!this.before.is_empty()).then(|| mark(this)));
+            lines.push(row(this));
+        }
+        page.grid(&Grid { head, rows: lines });
         page.section("Who calls what", "scenario");
         page.command(&self.scenario.text);
         page.html()

@@ -25,7 +25,8 @@ pub enum Strategy {
     Pct(u32),
     /// Random priorities of accesses.
     Pos,
-    /// All schedules with at most so many preemptions.
+    /// All schedules with at most so many preemptions; under a weak model: preemptions, stores that become visible
+    /// before they must, and loads of what has been, together.
     Bounded(u32),
     /// One schedule of each class that differs in the order of accesses that conflict.
     Dpor,
@@ -239,7 +240,38 @@ impl Search {
             Search::Random(random) | Search::Pct { random, .. } | Search::Pos { random, .. } => {
                 random.below(bound as u64) as usize
             }
-            Search::Bounded { .. } | Search::Dpor(_) | Search::Given { .. } => 0,
+            Search::Bounded { bound: most, levels, place, preemptions } => {
+                if bound < 2 {
+                    return 0;
+                }
+                if *place == levels.len() {
+                    let all = (1u64 << bound.min(32)) - 1;
+                    let todo = if *preemptions < *most { all as u32 & !1 } else { 0 };
+                    levels.push(Level { todo, now: 0 });
+                }
+                let picked = levels[*place].now;
+                *place += 1;
+                *preemptions += u32::from(picked > 0);
+                picked
+            }
+            Search::Dpor(_) | Search::Given { .. } => 0,
+        }
+    }
+
+    /// Which of so many late stores becomes visible at a point, if any. `chance`: of 256.
+    pub(crate) fn flush(&mut self, nr: usize, chance: u64) -> Option<usize> {
+        if matches!(self, Search::Bounded { .. }) {
+            return self.pick(nr + 1).checked_sub(1);
+        }
+        (chance > 0 && (self.pick(256) as u64) < chance).then(|| self.pick(nr))
+    }
+
+    /// How old the value is that a load sees, if there are so many older ones; 0: the newest.
+    pub(crate) fn age(&mut self, older: usize) -> usize {
+        match matches!(self, Search::Bounded { .. }) {
+            true => self.pick(older + 1),
+            false if self.pick(2) == 0 => 0,
+            false => 1 + self.pick(older),
         }
     }
 

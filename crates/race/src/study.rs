@@ -8,6 +8,7 @@ use serde::Deserialize;
 use crate::RaceError;
 use crate::abi;
 use crate::compile::{self, Compiled, Seeded, places};
+use crate::engine::{Altered, Met};
 use crate::explore::{Finding, Plan};
 use crate::memory::MemoryModel;
 use crate::scenario::Scenario;
@@ -64,18 +65,65 @@ pub fn explained() -> Result<Vec<Explained>, RaceError> {
     Ok(all.explained)
 }
 
-/// What leaving out a barrier did.
+/// What is done to a barrier in an audit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Change {
+    /// It does nothing.
+    Out,
+    /// It stands before the access that was before it.
+    Earlier,
+    /// It stands behind the access that was behind it.
+    Later,
+}
+
+impl Change {
+    /// In words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Change::Out => "out",
+            Change::Earlier => "earlier",
+            Change::Later => "later",
+        }
+    }
+}
+
+/// What changing a barrier did.
 #[derive(Clone, Debug)]
 pub struct Audited {
     /// `full barrier`, `read barrier`, ...
     pub kind: &'static str,
     /// `kernel/sched/cpupri.c:250 cpupri_set`
     pub place: String,
-    /// Schedules executed without it, over all scenarios.
+    /// What was done to it.
+    pub change: Change,
+    /// Schedules executed so, over all scenarios: drawn ones.
     pub schedules: u64,
+    /// And all those with at most [`AUDIT_BOUND`] deviations, over the scenarios of which these are all.
+    pub bounded: u64,
+    /// In how many of the scenarios these are all.
+    pub complete: usize,
     /// What went wrong, with the plan that repeats it; `None`: nothing.
     pub finding: Option<(Plan, Finding)>,
 }
+
+impl Audited {
+    /// As a schedule's file names it.
+    pub fn words(&self) -> String {
+        words(self.kind, &self.place, self.change)
+    }
+}
+
+fn words(kind: &str, place: &str, change: Change) -> String {
+    match change {
+        Change::Out => format!("{kind} at {place}"),
+        moved => format!("{kind} at {place}, {}", moved.name()),
+    }
+}
+
+/// Preemptions, early stores and old loads together, of the exhaustive part of an audit.
+pub const AUDIT_BOUND: u32 = 2;
+/// Schedules of that part, of each scenario.
+const BOUNDED_MOST: u64 = 400_000;
 
 fn barrier_name(kind: u32) -> &'static str {
     match kind {
@@ -84,28 +132,141 @@ fn barrier_name(kind: u32) -> &'static str {
         abi::WMB => "write barrier",
         abi::ACQUIRE => "acquire",
         abi::RELEASE => "release",
+        abi::LOCK_ACQUIRE => "lock's acquire",
+        abi::UNLOCK_RELEASE => "unlock's release",
+        abi::ATOMIC_ORDER => "order of an atomic",
         _ => "barrier",
     }
 }
 
-/// The first finding that is not among those known, over all scenarios.
-fn first_new(
-    plan: &Plan,
-    scenarios: &[Scenario],
-    known: &[String],
-) -> Result<(u64, Option<Finding>), RaceError> {
+/// A barrier of the source: all places in the object that it became.
+#[derive(Clone, Debug, Default)]
+struct Barrier {
+    codes: Vec<usize>,
+    before: Vec<usize>,
+    behind: Vec<usize>,
+}
+
+impl Barrier {
+    /// What is done to the object for a change; `None`: there is nothing that it could be moved over.
+    fn altered(&self, kind: u32, change: Change) -> Option<Vec<Altered>> {
+        let mut all: Vec<Altered> = self.codes.iter().map(|at| Altered::Out(*at)).collect();
+        let places = match change {
+            Change::Out => return Some(all),
+            // an operation's own order cannot be moved
+            _ if kind == abi::ATOMIC_ORDER => return None,
+            Change::Earlier => &self.before,
+            Change::Later => &self.behind,
+        };
+        all.extend(places.iter().map(|at| match change {
+            Change::Earlier => Altered::Before(*at, kind),
+            _ => Altered::Behind(*at, kind),
+        }));
+        (!places.is_empty()).then_some(all)
+    }
+}
+
+type Barriers = BTreeMap<(String, u32), Barrier>;
+
+/// Adds what a scenario met.
+fn note(met: Vec<Met>, plan: &Plan, barriers: &mut Barriers) {
+    let codes: Vec<usize> = met.iter().map(|met| met.code).collect();
+    let add = |all: &mut Vec<usize>, new: &[usize]| {
+        let missing: Vec<usize> = new.iter().filter(|at| !all.contains(at)).copied().collect();
+        all.extend(missing);
+    };
+    for (met, place) in met.into_iter().zip(places(&plan.compiled.object, &codes)) {
+        let barrier = barriers.entry((place, met.kind)).or_default();
+        add(&mut barrier.codes, &[met.code]);
+        add(&mut barrier.before, &met.before);
+        add(&mut barrier.behind, &met.behind);
+    }
+}
+
+/// A stated property of a target: what the finding would say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stated {
+    /// The finding's text.
+    pub text: String,
+    /// How many schedules broke it.
+    pub broken: u64,
+}
+
+/// What a target states, from its source: the text of each finding that it could report.
+///
+/// # Errors
+/// Its source cannot be read.
+pub fn stated(target: &str) -> Result<Vec<String>, RaceError> {
+    let race = build::port()?.join("race");
+    let mut texts = Vec::new();
+    for name in [format!("target_{target}.c"), "cpudl_heap.h".to_owned()] {
+        if !name.contains(target) {
+            continue;
+        }
+        let path = race.join(name);
+        let source = std::fs::read_to_string(&path).map_err(crate::io("read", &path))?;
+        let said = source.split("race_fail(\"").skip(1).filter_map(|rest| rest.split('"').next());
+        texts.extend(said.map(str::to_owned));
+    }
+    Ok(texts)
+}
+
+/// Whether each stated property holds of the target as it is: schedules, and how many broke which.
+///
+/// # Errors
+/// As [`audit`].
+pub fn properties(plan: &Plan, scenarios: &[Scenario]) -> Result<(u64, Vec<Stated>), RaceError> {
+    let plan = Plan { findings: usize::MAX, ..plan.clone() };
     let mut schedules = 0;
+    let mut all: Vec<Stated> =
+        stated(&plan.compiled.name)?.into_iter().map(|text| Stated { text, broken: 0 }).collect();
     for scenario in scenarios {
         let explored = plan.explore(scenario)?;
         schedules += explored.schedules;
-        if let Some(new) = explored.findings.into_iter().find(|f| !known.contains(&f.text)) {
-            return Ok((schedules, Some(new)));
+        for finding in explored.findings {
+            match all.iter_mut().find(|one| one.text == finding.text) {
+                Some(one) => one.broken += finding.times,
+                None => all.push(Stated { text: finding.text, broken: finding.times }),
+            }
         }
     }
-    Ok((schedules, None))
+    Ok((schedules, all))
 }
 
-/// Takes each barrier out that the scenarios meet, one after the other.
+/// Changes a barrier and looks for what is not among the known findings: at random first, then all schedules with few
+/// deviations.
+fn try_change(
+    plan: &Plan,
+    scenarios: &[Scenario],
+    known: &[String],
+    one: &mut Audited,
+) -> Result<(), RaceError> {
+    let bounded = Plan {
+        strategy: Strategy::Bounded(AUDIT_BOUND),
+        schedules: BOUNDED_MOST.min(plan.schedules.saturating_mul(4)),
+        jobs: 1,
+        ..plan.clone()
+    };
+    for (is_drawn, plan) in [(true, plan), (false, &bounded)] {
+        for scenario in scenarios {
+            let explored = plan.explore(scenario)?;
+            match is_drawn {
+                true => one.schedules += explored.schedules,
+                false => {
+                    one.bounded += explored.schedules;
+                    one.complete += usize::from(explored.is_complete);
+                }
+            }
+            if let Some(new) = explored.findings.into_iter().find(|f| !known.contains(&f.text)) {
+                one.finding = Some((plan.clone(), new));
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Takes each barrier out that the scenarios meet, and moves it, one after the other.
 ///
 /// # Errors
 /// A process was lost; a scenario asks for what is not there.
@@ -115,52 +276,55 @@ pub fn audit(
     heard: &mut dyn FnMut(&Audited),
 ) -> Result<Vec<Audited>, RaceError> {
     let mut known = Vec::new();
-    let mut met: BTreeMap<(String, u32), Vec<usize>> = BTreeMap::new();
+    let mut met = Barriers::new();
     for scenario in scenarios {
         let explored = plan.explore(scenario)?;
         known.extend(explored.findings.into_iter().map(|f| f.text));
-        let addresses: Vec<usize> = explored.barriers.iter().map(|(at, _)| *at).collect();
-        let lines = places(&plan.compiled.object, &addresses);
-        for ((at, kind), place) in explored.barriers.into_iter().zip(lines) {
-            let all = met.entry((place, kind)).or_default();
-            if !all.contains(&at) {
-                all.push(at);
-            }
-        }
+        note(explored.barriers, plan, &mut met);
     }
     let mut audited = Vec::new();
-    for ((place, kind), without) in met {
-        let plan = Plan { without, findings: usize::MAX, ..plan.clone() };
-        let (schedules, finding) = first_new(&plan, scenarios, &known)?;
-        let finding = finding.map(|finding| (plan, finding));
-        let one = Audited { kind: barrier_name(kind), place, schedules, finding };
-        heard(&one);
-        audited.push(one);
+    for ((place, kind), barrier) in met {
+        for change in [Change::Out, Change::Earlier, Change::Later] {
+            let Some(without) = barrier.altered(kind, change) else { continue };
+            let plan = Plan { without, findings: usize::MAX, ..plan.clone() };
+            let (kind, place) = (barrier_name(kind), place.clone());
+            let mut one =
+                Audited { kind, place, change, schedules: 0, bounded: 0, complete: 0, finding: None };
+            try_change(&plan, scenarios, &known, &mut one)?;
+            heard(&one);
+            audited.push(one);
+        }
     }
     Ok(audited)
 }
 
-/// The addresses of a barrier that was left out, by its place.
+/// What is done to the object for barriers that a schedule's file names ([`Audited::words`], or the place alone).
 ///
 /// # Errors
 /// No scenario meets one there.
-pub fn barriers_at(plan: &Plan, scenario: &Scenario, wanted: &[String]) -> Result<Vec<usize>, RaceError> {
+pub fn barriers_at(plan: &Plan, scenario: &Scenario, wanted: &[String]) -> Result<Vec<Altered>, RaceError> {
     if wanted.is_empty() {
         return Ok(Vec::new());
     }
     let one = Plan { schedules: 1, jobs: 1, without: Vec::new(), ..plan.clone() };
-    let explored = one.explore(scenario)?;
-    let addresses: Vec<usize> = explored.barriers.iter().map(|(at, _)| *at).collect();
-    let lines = places(&plan.compiled.object, &addresses);
+    let mut met = Barriers::new();
+    note(one.explore(scenario)?.barriers, plan, &mut met);
     let mut found = Vec::new();
-    for place in wanted {
-        let here = addresses.iter().zip(&lines).filter(|(_, line)| *line == place).map(|(at, _)| *at);
+    for text in wanted {
         let before = found.len();
-        found.extend(here);
+        for ((place, kind), barrier) in &met {
+            for change in [Change::Out, Change::Earlier, Change::Later] {
+                let is_it = words(barrier_name(*kind), place, change) == *text
+                    || change == Change::Out && place == text;
+                found.extend(barrier.altered(*kind, change).filter(|_| is_it).into_iter().flatten());
+            }
+        }
         if found.len() == before {
-            let met = lines.join(", ");
+            let met: Vec<String> =
+                met.keys().map(|(place, kind)| words(barrier_name(*kind), place, Change::Out)).collect();
             return Err(RaceError::Refused(format!(
-                "no barrier at '{place}' is met by this scenario; there are {met}"
+                "no barrier '{text}' is met by this scenario; there are: {}",
+                met.join("; ")
             )));
         }
     }

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use crate::engine::{self, End, Engine, Failure, Prepared, abandon};
+use crate::engine::{self, Altered, End, Engine, Failure, Met, Prepared, abandon};
 use crate::memory::MemoryModel;
 use crate::object::Target;
 use crate::scenario::{Call, Scenario};
@@ -36,6 +36,8 @@ pub(crate) enum Task {
     Explore { first: u64, stride: u64, schedules: u64, findings: usize },
     /// One, with all that happens in it.
     Replay { choices: Vec<Choice> },
+    /// One, under gdb: it begins when gdb is there.
+    Watch { choices: Vec<Choice> },
     /// Fewer calls, fewer choices, the same finding.
     Shrink { choices: Vec<Choice>, kind: String, text: String },
 }
@@ -48,8 +50,8 @@ pub(crate) struct Job {
     pub(crate) model: MemoryModel,
     pub(crate) strategy: Strategy,
     pub(crate) seed: u64,
-    /// Barriers that do nothing: addresses in the object.
-    pub(crate) without: Vec<usize>,
+    /// What is done to barriers: addresses in the object.
+    pub(crate) without: Vec<Altered>,
     pub(crate) task: Task,
 }
 
@@ -90,8 +92,8 @@ pub(crate) struct Done {
     pub(crate) events: Vec<Event>,
     /// Names of the addresses in `events`.
     pub(crate) names: Vec<(usize, String)>,
-    /// Barriers that were met: address in the object, kind, times.
-    pub(crate) barriers: Vec<(usize, u32, u64)>,
+    /// Barriers that were met: addresses in the object.
+    pub(crate) barriers: Vec<Met>,
     pub(crate) offers: Vec<Offer>,
     pub(crate) scenario: Option<Scenario>,
     pub(crate) own_scenario: Option<String>,
@@ -171,7 +173,7 @@ fn carry_out(job: &Job) -> Result<Done, String> {
     let base = unsafe {
         let engine = &mut *engine;
         let base = engine.base();
-        engine.leave_out(job.without.iter().map(|at| at + base).collect());
+        engine.alter(job.without.iter().map(|a| a.moved_by(base)).collect());
         base
     };
     match &job.task {
@@ -193,6 +195,12 @@ fn carry_out(job: &Job) -> Result<Done, String> {
             done.names = names(engine, &done.events);
             done.events.iter_mut().filter(|e| e.code != 0).for_each(|e| e.code -= base);
         }
+        Task::Watch { choices } => {
+            // SAFETY: as above.
+            unsafe { (*engine).is_watched = true };
+            engine::watch();
+            done.findings.extend(replay(engine, choices)?);
+        }
         Task::Shrink { choices, kind, text } => {
             let (found, scenario) = shrink(engine, job, scenario, choices, (kind, text))?;
             done.findings.push(found);
@@ -203,9 +211,12 @@ fn carry_out(job: &Job) -> Result<Done, String> {
         found.sites.iter_mut().for_each(|site| *site = site.wrapping_sub(base));
     }
     // SAFETY: as above.
-    done.barriers =
-        unsafe { &*engine }.barriers.iter().map(|(code, kind, n)| (code - base, *kind, *n)).collect();
-    done.barriers.sort_unstable();
+    done.barriers = unsafe { &*engine }.barriers.clone();
+    for met in &mut done.barriers {
+        met.code -= base;
+        met.before.iter_mut().chain(&mut met.behind).for_each(|at| *at -= base);
+    }
+    done.barriers.sort_unstable_by_key(|met| (met.code, met.kind));
     Ok(done)
 }
 
@@ -213,7 +224,8 @@ fn names(engine: &Engine, events: &[Event]) -> Vec<(usize, String)> {
     use crate::story::Happened::{Access, Atomic, Flush, Lock, Unlock};
     // values that are addresses differ from process to process: they have names, too
     let values = events.iter().flat_map(|event| match event.happened {
-        Access { value, .. } | Flush { value, .. } => [value as usize, 0],
+        Access { value, new, .. } => [value as usize, new.unwrap_or(0) as usize],
+        Flush { value, .. } => [value as usize, 0],
         Atomic { old, new, .. } => [old as usize, new as usize],
         _ => [0; 2],
     });
@@ -412,7 +424,7 @@ fn shrink(
 }
 
 /// The scenario as text, after calls were taken out.
-fn written(scenario: &Scenario) -> String {
+pub(crate) fn written(scenario: &Scenario) -> String {
     let calls = |calls: &[Call]| {
         let call = |c: &Call| {
             let args: String = c.args.iter().map(|a| format!(" {a}")).collect();

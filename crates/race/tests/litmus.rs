@@ -1,81 +1,331 @@
-//! The kernel's own litmus tests, against what herd7 says of them.
+//! Litmus tests, the kernel's own and generated ones, against what herd7 says of them: which outcomes there are.
+//!
+//! `tests/verdicts.txt` has herd7's answers, so that no herd7 is needed here; the long test asks it again. To write the
+//! file anew: `VERDICTS_WRITE=1 cargo test --release -p schedlab-race --test litmus herd7_says -- --ignored`.
 
 use schedlab_linux::build::{self, BuildOptions};
-use schedlab_race::compile::own_target;
+use schedlab_race::compile::{Compiled, own_target};
 use schedlab_race::explore::Plan;
-use schedlab_race::litmus::Litmus;
+use schedlab_race::litmus::herd::{Axioms, Herd};
+use schedlab_race::litmus::{Litmus, generate, outcome, together};
 use schedlab_race::{MemoryModel, Scenario, Strategy};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::PathBuf;
 
-/// Allowed, and not modelled: a load that sees a store which comes later (LB), the inside of a lock that is seen before
-/// the lock (MP+polockonce), stores that reach two CPUs in different order (Z6.0).
-const MISSED: [&str; 4] = [
-    "LB+poonceonces",
-    "MP+polockonce+poacquiresilsil",
-    "Z6.0+pooncelock+pooncelock+pombonce",
-    "Z6.0+pooncerelease+poacquirerelease+fencembonceonce",
-];
+/// Allowed, and not modelled: the inside of a lock that is seen before the lock is. A lock's word is never late.
+const LOCK_WORD: &str = "MP+polockonce+poacquiresilsil";
+/// Generated tests.
+const GENERATED: usize = 2000;
+/// Compiled at once.
+const BATCH: usize = 100;
+/// herd7's time for a test, s.
+const SECONDS: u32 = 120;
 
-/// Whether the outcome is seen under each of the three models.
-fn seen(litmus: &Litmus, schedules: u64) -> [bool; 3] {
+fn plan_of(compiled: &Compiled, model: MemoryModel, strategy: Strategy, schedules: u64) -> Plan {
+    Plan {
+        compiled: compiled.clone(),
+        model,
+        strategy,
+        seed: 1,
+        schedules,
+        jobs: 1,
+        findings: usize::MAX,
+        without: Vec::new(),
+        races: false,
+    }
+}
+
+fn compiled(source: &str) -> Compiled {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("litmus.c");
-    std::fs::write(&path, &litmus.source).unwrap();
-    let compiled =
-        own_target(&path, &[]).unwrap_or_else(|e| panic!("{}: {e}\n{}", litmus.name, litmus.source));
+    std::fs::write(&path, source).unwrap();
+    own_target(&path, &[]).unwrap_or_else(|e| panic!("{e}\n{source}"))
+}
+
+/// Whether the outcome of a test's last line is seen under each of the three models.
+fn seen(litmus: &Litmus, schedules: u64) -> [bool; 3] {
+    let compiled = compiled(&litmus.source);
     [MemoryModel::Sc, MemoryModel::Tso, MemoryModel::Lkmm].map(|model| {
-        let plan = Plan {
-            compiled: compiled.clone(),
-            model,
-            strategy: Strategy::Mix,
-            seed: 1,
-            schedules,
-            jobs: 1,
-            findings: 1,
-            without: Vec::new(),
-            races: false,
-        };
+        let plan = plan_of(&compiled, model, Strategy::Mix, schedules);
         let scenario = Scenario::parse("own", &plan.describe().unwrap().1.unwrap()).unwrap();
         !plan.explore(&scenario).unwrap().findings.is_empty()
     })
 }
 
-fn all() -> Vec<Litmus> {
-    let kernel = build::add("6.12", &BuildOptions::default(), &mut |_| {}).unwrap();
-    let dir = kernel.source.join("tools/memory-model/litmus-tests");
+fn kernel_source() -> PathBuf {
+    build::add("6.12", &BuildOptions::default(), &mut |_| {}).unwrap().source
+}
+
+fn parse(name: &str, text: &str) -> Litmus {
+    Litmus::parse(name, text).unwrap_or_else(|e| panic!("{e}\n{text}"))
+}
+
+/// The tests of tools/memory-model, by name.
+fn kernels_own() -> Vec<(Litmus, String)> {
+    let dir = kernel_source().join("tools/memory-model/litmus-tests");
     let mut paths: Vec<_> = std::fs::read_dir(&dir).unwrap().flatten().map(|e| e.path()).collect();
     paths.retain(|p| p.extension().is_some_and(|e| e == "litmus"));
     paths.sort();
-    paths
-        .iter()
-        .map(|p| Litmus::parse(&p.display().to_string(), &std::fs::read_to_string(p).unwrap()).unwrap())
-        .collect()
+    let read = |path: &PathBuf| {
+        let text = std::fs::read_to_string(path).unwrap();
+        (parse(&path.display().to_string(), &text), text)
+    };
+    paths.iter().map(read).collect()
+}
+
+/// What herd7 says of one test.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Kept {
+    /// All outcomes, and of which kind each is.
+    outcomes: BTreeMap<String, Kind>,
+}
+
+/// Why an outcome that herd7 allows need not be seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// It must be.
+    Modelled,
+    /// Load buffering: a load sees a store that comes later.
+    LoadBuffering,
+    /// A store reaches two CPUs in different order.
+    NotMultiCopyAtomic,
+}
+
+impl Kind {
+    fn mark(self) -> &'static str {
+        match self {
+            Kind::Modelled => "",
+            Kind::LoadBuffering => "-",
+            Kind::NotMultiCopyAtomic => "*",
+        }
+    }
+}
+
+fn sum(text: &str) -> u32 {
+    // FNV-1a
+    text.bytes().fold(0x811c_9dc5, |sum, byte| (sum ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+}
+
+const VERDICTS: &str = include_str!("verdicts.txt");
+
+/// The kernel's own tests by name, and the generated ones by number, each with its text's checksum.
+type Verdicts = (BTreeMap<String, String>, Vec<(u32, Kept)>);
+
+fn kept() -> Verdicts {
+    let mut own = BTreeMap::new();
+    let mut generated = Vec::new();
+    for line in VERDICTS.lines().filter(|line| !line.starts_with('#')) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[..] {
+            ["own", name, verdict] => drop(own.insert(name.to_owned(), verdict.to_owned())),
+            ["generated", number, sum, ref outcomes @ ..] => {
+                assert_eq!(number.parse(), Ok(generated.len()), "{line}");
+                let outcome = |word: &&str| match word.strip_suffix('-') {
+                    Some(word) => (word.to_owned(), Kind::LoadBuffering),
+                    None => match word.strip_suffix('*') {
+                        Some(word) => (word.to_owned(), Kind::NotMultiCopyAtomic),
+                        None => ((*word).to_owned(), Kind::Modelled),
+                    },
+                };
+                let outcomes = outcomes.iter().map(outcome).collect();
+                generated.push((u32::from_str_radix(sum, 16).unwrap(), Kept { outcomes }));
+            }
+            _ => panic!("verdicts.txt: {line}"),
+        }
+    }
+    (own, generated)
+}
+
+fn generated(number: usize) -> Vec<String> {
+    generate::tests().take(number).collect()
+}
+
+/// What the explorer sees of each test: all outcomes, drawn and with few deviations.
+fn outcomes(plan: &Plan, scenario: &Scenario) -> BTreeSet<String> {
+    let explored = plan.explore(scenario).unwrap();
+    let letters = |text: &str| outcome(text).unwrap_or_else(|| panic!("{}: {text}", scenario.name));
+    explored.findings.iter().map(|finding| letters(&finding.text)).collect()
+}
+
+/// What a comparison says.
+#[derive(Clone, Debug, Default)]
+struct Compared {
+    /// Outcomes that are allowed and not seen: by load buffering, not multi-copy atomic.
+    missed: [usize; 2],
+    /// Seen, and herd7 forbids them.
+    forbidden: Vec<String>,
+    /// Allowed, not seen, and of neither kind.
+    unnamed: Vec<String>,
+}
+
+/// Compares some generated tests with what is kept of them.
+fn compare(numbers: &[usize], texts: &[String], kept: &[(u32, Kept)], most: u64) -> Compared {
+    let tests: Vec<Litmus> = numbers.iter().map(|&n| parse("generated", &texts[n])).collect();
+    let (source, scenarios) = together(&tests);
+    let compiled = compiled(&source);
+    let mut compared = Compared::default();
+    for (number, scenario) in numbers.iter().zip(&scenarios) {
+        let (checksum, kept) = &kept[*number];
+        let text = &texts[*number];
+        assert_eq!(*checksum, sum(text), "{text}: another text than herd7 was asked about");
+        let mut seen = BTreeSet::new();
+        for model in [MemoryModel::Sc, MemoryModel::Tso, MemoryModel::Lkmm] {
+            seen.extend(outcomes(&plan_of(&compiled, model, Strategy::Mix, 400), scenario));
+        }
+        // more of the weak model until nothing is missed that it has
+        let is_missed = |seen: &BTreeSet<String>| {
+            kept.outcomes.iter().any(|(one, kind)| *kind == Kind::Modelled && !seen.contains(one))
+        };
+        let mut schedules = 4000;
+        while is_missed(&seen) && schedules <= most {
+            let plan = plan_of(&compiled, MemoryModel::Lkmm, Strategy::Mix, schedules);
+            seen.extend(outcomes(&plan, scenario));
+            schedules *= 10;
+        }
+        let forbidden = seen.iter().filter(|one| {
+            // load buffering is not modelled: what needs it cannot be seen
+            kept.outcomes.get(*one).is_none_or(|kind| *kind == Kind::LoadBuffering)
+        });
+        compared.forbidden.extend(forbidden.map(|one| format!("{one} of {text}")));
+        for (one, kind) in kept.outcomes.iter().filter(|(one, _)| !seen.contains(*one)) {
+            match kind {
+                Kind::Modelled => compared.unnamed.push(format!("{one} of {text}")),
+                Kind::LoadBuffering => compared.missed[0] += 1,
+                Kind::NotMultiCopyAtomic => compared.missed[1] += 1,
+            }
+        }
+    }
+    compared
 }
 
 #[test]
-#[ignore = "long: compiles and explores 35 programs under three models"]
-fn no_outcome_that_herd7_forbids_is_seen() {
-    let tests = all();
-    assert_eq!(tests.len(), 35);
+fn a_sample_of_generated_tests_shows_what_herd7_allows() {
+    let (_, kept) = kept();
+    assert_eq!(kept.len(), GENERATED);
+    let texts = generated(GENERATED);
+    let numbers: Vec<usize> = (0..GENERATED).step_by(GENERATED / BATCH).collect();
+    let Compared { missed, forbidden, unnamed } = compare(&numbers, &texts, &kept, 40_000);
+    println!("not seen: {} by load buffering, {} that are not multi-copy atomic", missed[0], missed[1]);
+    println!("of no named kind: {}: {}", unnamed.len(), unnamed.join("\n"));
+    assert!(forbidden.is_empty(), "{}", forbidden.join("\n"));
+}
+
+#[test]
+fn the_kernels_own_tests_show_what_herd7_allows() {
+    let (verdicts, _) = kept();
+    let tests = kernels_own();
+    assert_eq!((tests.len(), verdicts.len()), (35, 35));
     let mut missed = Vec::new();
-    for litmus in &tests {
-        let [sc, tso, lkmm] = seen(litmus, 20_000);
-        println!("{:<50} herd7 {:<10} sc {sc:<5} tso {tso:<5} lkmm {lkmm}", litmus.name, litmus.verdict);
+    for (litmus, _) in &tests {
+        let verdict = &verdicts[&litmus.name];
+        assert_eq!(*verdict, litmus.verdict, "{}: herd7 agrees with the file's comment", litmus.name);
+        let [sc, tso, lkmm] = seen(litmus, 4000);
+        println!("{:<50} herd7 {verdict:<10} sc {sc:<5} tso {tso:<5} lkmm {lkmm}", litmus.name);
         assert!(!sc || tso, "{}: what order alone shows, tso shows", litmus.name);
-        match litmus.verdict.as_str() {
+        match verdict.as_str() {
             "Never" => assert!(!sc && !tso && !lkmm, "{} is seen", litmus.name),
             "Sometimes" if !lkmm => missed.push(litmus.name.as_str()),
             _ => {}
         }
     }
-    assert_eq!(missed, MISSED);
+    let named =
+        |name: &&str| VERDICTS.lines().any(|line| line.starts_with("# missed ") && line.ends_with(name));
+    assert!(missed.contains(&LOCK_WORD));
+    assert_eq!(missed.iter().filter(|name| !named(name)).collect::<Vec<_>>(), [&LOCK_WORD]);
+}
+
+/// herd7's answers as the file has them.
+fn asked(herd: &Herd) -> String {
+    let own = kernels_own();
+    let texts = generated(GENERATED);
+    let tests: Vec<Litmus> = texts.iter().map(|text| parse("generated", text)).collect();
+    let mut out = format!(
+        "# herd7 {}, tools/memory-model of Linux 6.12; written by tests/litmus.rs\n\
+         # own NAME VERDICT; generated NUMBER CHECKSUM OUTCOMES: the values of what 'locations' lists, a letter each\n\
+         # OUTCOME- only with load buffering; OUTCOME* only if a store reaches two CPUs in different order\n",
+        herd.version()
+    );
+    let own_texts: Vec<&str> = own.iter().map(|(_, text)| text.as_str()).collect();
+    let all = [Axioms::Kernel, Axioms::NoLoadBuffering, Axioms::MultiCopyAtomic]
+        .map(|axioms| herd.ask(&own_texts, axioms, SECONDS).unwrap());
+    for n in 0..own.len() {
+        let [whole, no_lb, mca] = [0, 1, 2].map(|m| &all[m][n]);
+        for (kind, weak, strong) in [("load buffering", whole, no_lb), ("not multi-copy atomic", no_lb, mca)]
+        {
+            if (weak.observation.as_str(), strong.observation.as_str()) == ("Sometimes", "Never") {
+                let _ = writeln!(out, "# missed by {kind}: {}", whole.name);
+            }
+        }
+        let _ = writeln!(out, "own {} {}", whole.name, whole.observation);
+    }
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let all = [Axioms::Kernel, Axioms::NoLoadBuffering, Axioms::MultiCopyAtomic]
+        .map(|axioms| herd.ask(&texts, axioms, SECONDS).unwrap());
+    for (n, test) in tests.iter().enumerate() {
+        let [whole, no_lb, mca] = [0, 1, 2].map(|m| -> BTreeSet<String> {
+            let letters = |o| test.letters(o).unwrap_or_else(|| panic!("{}: {o:?}", texts[n]));
+            all[m][n].outcomes.iter().map(letters).collect()
+        });
+        let _ = write!(out, "generated {n} {:08x}", sum(texts[n]));
+        for one in &whole {
+            let kind = match (no_lb.contains(one), mca.contains(one)) {
+                (false, _) => Kind::LoadBuffering,
+                (true, false) => Kind::NotMultiCopyAtomic,
+                (true, true) => Kind::Modelled,
+            };
+            let _ = write!(out, " {one}{}", kind.mark());
+        }
+        out.push('\n');
+    }
+    out
+}
+
+#[test]
+#[ignore = "long: downloads herd7 and runs it on 2,035 tests, three times"]
+fn herd7_says_what_is_kept() {
+    let herd = Herd::new(build::herd::herd7().unwrap(), &kernel_source()).unwrap();
+    let now = asked(&herd);
+    if std::env::var_os("VERDICTS_WRITE").is_some() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/verdicts.txt");
+        std::fs::write(path, &now).unwrap();
+        return;
+    }
+    for (now, kept) in now.lines().zip(VERDICTS.lines()).skip(1) {
+        assert_eq!(now, kept);
+    }
+    assert_eq!(now.lines().count(), VERDICTS.lines().count());
+}
+
+#[test]
+#[ignore = "long: explores 2,000 generated tests under three models"]
+fn all_generated_tests_show_what_herd7_allows() {
+    let (_, kept) = kept();
+    let texts = generated(GENERATED);
+    let numbers: Vec<usize> = (0..GENERATED).collect();
+    let (mut missed, mut forbidden, mut unnamed) = ([0; 2], Vec::new(), Vec::new());
+    for numbers in numbers.chunks(BATCH) {
+        let these = compare(numbers, &texts, &kept, 400_000);
+        missed = [missed[0] + these.missed[0], missed[1] + these.missed[1]];
+        forbidden.extend(these.forbidden);
+        unnamed.extend(these.unnamed);
+    }
+    println!("of no named kind: {}: {}", unnamed.len(), unnamed.join("\n"));
+    assert!(forbidden.is_empty(), "{}", forbidden.join("\n"));
+    let all: usize = kept.iter().map(|(_, kept)| kept.outcomes.len()).sum();
+    println!(
+        "{all} outcomes that herd7 allows, none other is seen; not seen: {} by load buffering, {} that are not \
+         multi-copy atomic",
+        missed[0], missed[1]
+    );
 }
 
 #[test]
 fn the_shape_of_the_finding_in_cpupri_is_seen_by_late_loads_alone() {
     let path = build::port().unwrap().join("race/litmus/cpupri-next-level.litmus");
-    let litmus = Litmus::parse("shape", &std::fs::read_to_string(path).unwrap()).unwrap();
+    let mut litmus = Litmus::parse("shape", &std::fs::read_to_string(path).unwrap()).unwrap();
     assert_eq!(litmus.verdict, "Sometimes");
     assert_eq!(seen(&litmus, 5000), [false, false, true]);
-    let text = litmus.source.replace("r1 = READ_ONCE(*mask1);", "r1 = READ_ONCE(*mask1); smp_rmb();");
-    assert_eq!(seen(&Litmus { source: text, ..litmus }, 5000), [false; 3], "a read barrier mends it");
+    litmus.source = litmus.source.replace("r1 = READ_ONCE(*mask1);", "r1 = READ_ONCE(*mask1); smp_rmb();");
+    assert_eq!(seen(&litmus, 5000), [false; 3], "a read barrier mends it");
 }

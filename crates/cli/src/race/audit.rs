@@ -4,10 +4,10 @@ use super::{RaceArgs, fault};
 use crate::failure::Result;
 use crate::output;
 use crate::ui::Ui;
-use schedlab_race::Scenario;
 use schedlab_race::explore::Plan;
 use schedlab_race::study::{self, Audited};
-use serde_json::json;
+use schedlab_race::{MemoryModel, Scenario};
+use serde_json::{Value, json};
 use std::path::PathBuf;
 
 /// What has to be mended first, since the file as it is does not hold under late stores: then nothing could be said
@@ -25,54 +25,121 @@ pub(super) fn mended(target: &str, ui: &Ui) -> Result<Option<String>> {
     Ok(found.map(|known| known.mended_by))
 }
 
-pub(super) fn audit(plan: &Plan, scenarios: &[Scenario], args: &RaceArgs, ui: &Ui) -> Result<()> {
-    let step = ui.step("taking barriers out, one after the other");
-    let mut heard = |one: &Audited| step.progress(format!("without the {} at {}", one.kind, one.place));
+/// Under which models the properties of the file as it is are asked for.
+const MODELS: [MemoryModel; 3] = [MemoryModel::Sc, MemoryModel::Tso, MemoryModel::Lkmm];
+
+/// Whether each stated property holds of the file as it is: a table, and the same as JSON.
+fn properties(as_it_is: &Plan, scenarios: &[Scenario]) -> Result<(String, Vec<Value>)> {
+    let mut text = "what the file as it is must not do\n".to_owned();
+    let mut rows: Vec<(String, Vec<Value>)> = Vec::new();
+    for model in MODELS {
+        let plan = Plan { model, ..as_it_is.clone() };
+        let (schedules, all) = study::properties(&plan, scenarios).map_err(fault)?;
+        for one in all {
+            let value = json!({"model": model.name(), "schedules": schedules, "broken": one.broken});
+            match rows.iter_mut().find(|(text, _)| *text == one.text) {
+                Some((_, values)) => values.push(value),
+                None => rows.push((one.text, vec![value])),
+            }
+        }
+    }
+    for (property, values) in &rows {
+        let word = |v: &Value| {
+            let (model, schedules) =
+                (v["model"].as_str().unwrap_or_default(), v["schedules"].as_u64().unwrap_or(0));
+            match v["broken"].as_u64() {
+                Some(0) => format!("{model}: never in {schedules}"),
+                broken => format!("{model}: {} of {schedules}", broken.unwrap_or(0)),
+            }
+        };
+        let words: Vec<String> = values.iter().map(word).collect();
+        text.push_str(&format!("  {property}\n      {}\n", words.join("; ")));
+    }
+    let rows = rows.into_iter().map(|(text, values)| json!({"text": text, "models": values})).collect();
+    Ok((text, rows))
+}
+
+/// Why a barrier is needed, with the file that shows it; or what was executed without a finding.
+fn why(one: &Audited, number: &mut u32, args: &RaceArgs, nr_scenarios: usize) -> Result<String> {
+    let Some((without, finding)) = &one.finding else {
+        return Ok(format!(
+            "{} drawn and {} with at most {} deviations (all of {} scenarios of {nr_scenarios}) show nothing",
+            one.schedules,
+            one.bounded,
+            study::AUDIT_BOUND,
+            one.complete
+        ));
+    };
+    *number += 1;
+    let shrunk = without.shrink(finding).map_err(fault)?;
+    let name = format!("{}-audit", without.compiled.name);
+    let base = args.output.clone().unwrap_or_else(|| PathBuf::from(name));
+    let path = PathBuf::from(format!("{}-{number}.race", base.display()));
+    output::text(&path, &without.schedule(&shrunk, vec![one.words()]).to_string())?;
+    Ok(format!("{}; {}", finding.text, path.display()))
+}
+
+/// `as_it_is`: the same target without what mends it first.
+pub(super) fn audit(
+    plan: &Plan,
+    as_it_is: &Plan,
+    scenarios: &[Scenario],
+    args: &RaceArgs,
+    ui: &Ui,
+) -> Result<()> {
+    let step = ui.step("asking what the file as it is does");
+    let (mut text, stated) = properties(as_it_is, scenarios)?;
+    step.now("taking barriers out and moving them, one after the other");
+    let mut heard =
+        |one: &Audited| step.progress(format!("{} {}: {}", one.kind, one.change.name(), one.place));
     let audited = study::audit(plan, scenarios, &mut heard).map_err(fault)?;
     drop(step);
     let mut rows = Vec::new();
-    let mut text = format!(
-        "{} of Linux {}, model {}, strategy {}, seed {}\n\n{:<13} {:<44} {:<10} {}\n",
+    text.push_str(&format!(
+        "\n{} of Linux {}{}, model {}, strategy {}, seed {}\n\n{:<18} {:<44} {:<8} {:<10} {}\n",
         plan.compiled.name,
         plan.compiled.kernel.1,
+        match plan.compiled.seeded.as_str() {
+            "" => String::new(),
+            name => format!(" with '{name}'"),
+        },
         plan.model.name(),
         plan.strategy.name(),
         plan.seed,
         "what",
         "where",
+        "moved",
         "needed",
         "why, or how many schedules say no"
-    );
+    ));
     let mut number = 0;
     for one in &audited {
-        let why = match &one.finding {
-            Some((without, finding)) => {
-                number += 1;
-                let shrunk = without.shrink(finding).map_err(fault)?;
-                let base = args
-                    .output
-                    .clone()
-                    .unwrap_or_else(|| PathBuf::from(format!("{}-audit", plan.compiled.name)));
-                let path = PathBuf::from(format!("{}-{number}.race", base.display()));
-                output::text(&path, &without.schedule(&shrunk, vec![one.place.clone()]).to_string())?;
-                format!("{}; {}", finding.text, path.display())
-            }
-            None => format!("{} schedules show nothing", one.schedules),
+        let why = why(one, &mut number, args, scenarios.len())?;
+        // where it stands is right: elsewhere it does not do its work
+        let needed = match (&one.finding, one.change) {
+            (Some(_), _) => "yes",
+            (None, _) => "not shown",
         };
-        let needed = if one.finding.is_some() { "yes" } else { "not shown" };
-        text.push_str(&format!("{:<13} {:<44} {needed:<10} {why}\n", one.kind, one.place));
+        text.push_str(&format!(
+            "{:<18} {:<44} {:<8} {needed:<10} {why}\n",
+            one.kind,
+            one.place,
+            one.change.name()
+        ));
         rows.push(json!({
-            "kind": one.kind, "place": one.place, "needed": one.finding.is_some(),
-            "schedules": one.schedules, "why": why,
+            "kind": one.kind, "place": one.place, "change": one.change.name(), "needed": one.finding.is_some(),
+            "schedules": one.schedules, "bounded": one.bounded, "bound": study::AUDIT_BOUND,
+            "complete_scenarios": one.complete, "scenarios": scenarios.len(), "why": why,
         }));
     }
     text.push_str(
-        "\n'not shown' speaks of these scenarios, this model and so many schedules; \
-         locks and acquire or release within them are kept\n",
+        "\n'out': it does nothing; 'earlier', 'later': it stands on the other side of the access beside it. A deviation is \
+         a preemption,\na store that is seen before it must be, or a load of what has been. 'not shown' speaks of these \
+         scenarios, this model\nand so many schedules.\n",
     );
     let value = json!({
         "schema": 1, "target": plan.compiled.name, "kernel": plan.compiled.kernel.0, "model": plan.model.name(),
-        "seed": plan.seed, "barriers": rows,
+        "seed": plan.seed, "mended_by": plan.compiled.seeded, "stated": stated, "barriers": rows,
     });
     if !output::json_value(args.json.as_deref(), &value)? {
         print!("{text}");

@@ -2,10 +2,13 @@
 
 mod audit;
 mod into_kernel;
+mod litmus;
 mod replay;
 mod result;
 mod scoreboard;
 mod threads;
+
+pub(crate) use replay::debug_schedule;
 
 use crate::failure::{Failure, Result};
 use crate::output;
@@ -66,7 +69,7 @@ pub(crate) struct RaceArgs {
     /// Of pct: how many order constraints a bug may need.
     #[arg(long, value_name = "D", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=8))]
     depth: u32,
-    /// Of exhaustive: at most so many preemptions.
+    /// Of exhaustive: at most so many preemptions; under a weak model, early stores and old loads count, too.
     #[arg(long, value_name = "N")]
     preemptions: Option<u32>,
     /// Who calls what: one of the target's scenarios, or a file; default: all of the target's.
@@ -90,12 +93,30 @@ pub(crate) struct RaceArgs {
     /// A macro for the C file.
     #[arg(short = 'D', long = "define", value_name = "NAME[=VALUE]")]
     define: Vec<String>,
-    /// Is each barrier needed? Take them out one after the other (default --model lkmm).
+    /// Is each barrier, acquire and release needed? Take them out and move them (default --model lkmm).
     #[arg(long)]
     audit: bool,
     /// Repeat a schedule, and show it, a column a CPU.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["target", "scoreboard", "audit"])]
     replay: Option<PathBuf>,
+    /// With --replay: what must come out of it, for a schedule that is kept as a test; another outcome ends with status 1.
+    #[arg(long, value_enum, requires = "replay")]
+    expect: Option<replay::Expected>,
+    /// With --replay: write the finding as a litmus test of the kernel's, and ask herd7 about it.
+    #[arg(long, value_name = "FILE", requires = "replay")]
+    litmus: Option<PathBuf>,
+    /// With --replay: gdb, at the schedule's choices one after the other (schedlab-next, schedlab-point).
+    #[arg(long, requires = "replay")]
+    debug: bool,
+    /// With --debug: a command for gdb at the first choice; may be given several times.
+    #[arg(long = "gdb", value_name = "COMMAND", requires = "debug")]
+    gdb_commands: Vec<String>,
+    /// With --debug: no prompt; carry out the --gdb commands and leave.
+    #[arg(long, requires = "debug")]
+    batch: bool,
+    /// Of a litmus test: ask herd7, too.
+    #[arg(long)]
+    herd: bool,
     /// All seeded bugs: which search finds them, how soon.
     #[arg(long, conflicts_with_all = ["target", "audit"])]
     scoreboard: bool,
@@ -166,9 +187,14 @@ pub(crate) fn race(args: &RaceArgs, ui: &Ui) -> Result<()> {
     let plan = plan(args, compiled)?;
     let scenarios = scenarios(&plan, target, args.scenario.as_deref())?;
     if args.audit {
-        return audit::audit(&plan, &scenarios, args, ui);
+        let as_it_is = self::compiled((target, &args.define), &args.kernel, None, ui)?;
+        let as_it_is = Plan { compiled: as_it_is, ..plan.clone() };
+        return audit::audit(&plan, &as_it_is, &scenarios, args, ui);
     }
     let started = Instant::now();
+    if args.herd {
+        litmus::herd(target, args, ui)?;
+    }
     let step = ui.step(format!("exploring {target}"));
     let mut all: Vec<Explored> = Vec::new();
     for scenario in &scenarios {
@@ -284,10 +310,10 @@ fn plan(args: &RaceArgs, compiled: Compiled) -> Result<Plan> {
         StrategyName::Pos => Strategy::Pos,
         StrategyName::Exhaustive => args.preemptions.map_or(Strategy::Dpor, Strategy::Bounded),
     };
-    if strategy.is_exhaustive() && model != MemoryModel::Sc {
+    if strategy == Strategy::Dpor && model != MemoryModel::Sc {
         return Err(Failure::Input(format!(
-            "--strategy exhaustive goes with --model sc; late stores of {} are searched \
-             at random: leave one of the two out",
+            "--strategy exhaustive without a bound goes with --model sc; for {} say how many preemptions, early stores \
+             and old loads there may be: --preemptions 2",
             model.name()
         )));
     }

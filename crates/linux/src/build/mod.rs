@@ -23,6 +23,7 @@ mod apt;
 mod cache;
 mod check;
 mod config;
+pub mod herd;
 mod make;
 mod named;
 mod profile;
@@ -254,6 +255,15 @@ pub enum BuildError {
         why: String,
         /// Series.
         series: String,
+    },
+    /// herd7 cannot be had.
+    #[error(
+        "there is no herd7: {why}; install Debian's package herdtools7, 7.58 or newer, so that 'herd7' is in PATH, or \
+            let the system's apt reach a Debian mirror"
+    )]
+    Herd {
+        /// What was tried and what came of it.
+        why: String,
     },
     /// The port's folder is not there.
     #[error(

@@ -165,6 +165,17 @@ impl Plan {
         Ok(Finding { first_schedule: finding.first_schedule, times: finding.times, ..shrunk })
     }
 
+    /// A process that waits for gdb, and its job.
+    pub(crate) fn watched_whole(
+        &self,
+        scenario: &Scenario,
+        choices: &[crate::Choice],
+    ) -> std::io::Result<schedlab_process::Started> {
+        let started = WHOLE.start().map_err(std::io::Error::other)?;
+        send(&started.socket, &self.whole_job(scenario, WholeTask::Watch { choices: choices.to_vec() }))?;
+        Ok(started)
+    }
+
     pub(crate) fn replay_whole(
         &self,
         scenario: &Scenario,

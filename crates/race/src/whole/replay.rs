@@ -103,6 +103,7 @@ fn as_story(event: &RaceEvent, text_start: u64) -> Event {
         marked,
         value: event.value,
         late: false,
+        new: None,
     };
     let happened = match event.what() {
         1 => Happened::Note { text: "atomic".into() },

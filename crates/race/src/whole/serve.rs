@@ -48,6 +48,8 @@ pub(super) enum WholeTask {
     Explore { first: u64, stride: u64, schedules: u64, findings: usize },
     /// One, with all that happens in it.
     Replay { choices: Vec<Choice> },
+    /// One, in this process, under gdb.
+    Watch { choices: Vec<Choice> },
     /// Fewer stops, the same finding.
     Shrink { choices: Vec<Choice>, kind: String, text: String },
 }
@@ -320,6 +322,14 @@ enum Turned {
 
 impl Server<'_> {
     fn job(&mut self, control: &RaceControl) -> Result<Turned, String> {
+        if let WholeTask::Watch { choices } = &self.job.task {
+            let given = stops(choices);
+            (self.is_child, self.traces) = (true, true);
+            // SAFETY: the memory is this process's; each point is noted, where gdb can stop
+            unsafe { control.trace(Some((self.trace, TRACE_MAX))) };
+            crate::engine::watch();
+            return Ok(Turned::Child(given));
+        }
         // the schedule without stops: it counts as number 0 of the first server's
         let watch = if self.job.races { Watch::Races } else { Watch::Accesses };
         let Some(verdict) = self.one(control, watch)? else {
@@ -345,6 +355,7 @@ impl Server<'_> {
                 super::replay::tell(self.events(), &given, self.text_start, self.places, &mut done);
                 Ok(Turned::Done(Box::new(done)))
             }
+            WholeTask::Watch { .. } => Err("it is watched already".into()),
             WholeTask::Shrink { choices, kind, text } => self.shrink(control, stops(&choices), &kind, &text),
         }
     }
