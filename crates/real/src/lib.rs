@@ -36,6 +36,7 @@ mod options;
 mod program;
 mod progress;
 mod qemu;
+mod recording;
 pub mod workloads;
 
 pub use error::RealError;
@@ -154,6 +155,9 @@ fn run(
     let output = guest.output(options, progress)?;
     let frames = frames::parse(&output.bytes)?;
     let converted = convert::convert(&frames, workload, options)?;
+    if let Some(path) = &options.recording {
+        recording::write(path, &frames, workload, options, &converted)?;
+    }
     let mut dropped = program.dropped.clone();
     for (reason, count) in converted.dropped {
         *dropped.entry(reason).or_default() += count;
