@@ -4,7 +4,7 @@
 SCHEDLAB := target/release/schedlab
 OUT ?= out
 
-.PHONY: demo test test-all wheel notebooks fuzz lint bench validate port-back fidelity book build setup clean
+.PHONY: demo test test-all wheel notebooks fuzz lint bench validate port-back fidelity fidelity-guest book build setup clean
 
 demo: build
 	@$(SCHEDLAB) demo --output $(OUT)
@@ -44,6 +44,10 @@ SAMPLES := $(addprefix samples/,gzip compile hackbench kv interactive dependenci
 fidelity: build
 	@mkdir -p $(OUT)
 	@$(SCHEDLAB) fidelity $(SAMPLES) $(RECORDINGS) --html $(OUT)/fidelity.html
+
+# Twelve workloads recorded inside guests, and replayed by the port of the very same kernel (docs/fidelity.md).
+fidelity-guest: build
+	@scripts/fidelity-guest.sh $(OUT)/fidelity-guest
 
 bench: build
 	@scripts/bench.sh

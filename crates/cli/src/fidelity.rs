@@ -7,24 +7,26 @@ use crate::parse::parse_cpus;
 use crate::ui::Ui;
 use clap::Args;
 use schedlab_compare::fidelity::{
-    Cause, Fidelity, MatchBy, Side, Variant, exits_of_idle, first_stop_differences, json, page, table,
-    terminal, wakeup_order,
+    Cause, Fidelity, IdleExits, MatchBy, Side, Variant, exits_of_idle, first_stop_differences, json, page,
+    table, terminal, wakeup_order,
 };
 use schedlab_instruments::{LogProblem, summarize_seen};
 use schedlab_lab::{
     Finished, KnownRecording, Loaded, Standard, Subject, SubjectSpec, load_as, load_recording,
 };
-use schedlab_log::{FromWaking, Log};
+use schedlab_log::{FromWaking, Log, Observer, PrevState, Row, Run, Slots, WaitCause, replay};
 use schedlab_machine::{COST_MAX, Costs, Perturb};
 use schedlab_report::Style;
 use schedlab_runner::RunRequest;
 use schedlab_topology::Topology;
 use schedlab_trace::Mode;
-use schedlab_units::Span;
+use schedlab_units::{CpuId, Span};
+use schedlab_workload::build::ENDLESS;
 use schedlab_workload::derive::{DeriveOptions, InterruptRule};
-use schedlab_workload::{Dependencies, Messages, Workload};
+use schedlab_workload::{Builder, Dependencies, Event, EventId, EventKind, Messages, Workload};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 #[derive(Args, Debug)]
 pub(crate) struct FidelityArgs {
@@ -47,9 +49,17 @@ pub(crate) struct FidelityArgs {
     #[arg(long, value_name = "CHOICE", default_value_t = Messages::None)]
     pub messages: Messages,
     /// What kernel code takes: none, or recorded (an idle CPU answers another one's wakeup as late as the recorded
-    /// machine's did, at the median; the default with --messages recorded).
-    #[arg(long, value_name = "CHOICE")]
+    /// machine's did, at the median; the default with --messages recorded), or a file of costs.
+    #[arg(long, value_name = "CHOICE|FILE")]
     pub costs: Option<FidelityCosts>,
+    /// What becomes of recorded interrupts: subtract (they take no time), keep (theirs is the tasks' time), or replay
+    /// (they take their CPU again).
+    #[arg(long, value_name = "CHOICE", default_value = "subtract")]
+    pub interrupts: FidelityInterrupts,
+    /// What becomes of tasks that the recording does not show: none, or replay (they take their CPU again where one
+    /// is shown as idle although a task waits there).
+    #[arg(long, value_name = "CHOICE", default_value = "none")]
+    pub strangers: FidelityStrangers,
     /// Timer ticks per second of real Linux: 100, 250 or 1000.
     #[arg(long, default_value_t = 250, value_name = "HZ", value_parser = crate::parse::parse_hz)]
     pub hz: u32,
@@ -68,12 +78,55 @@ pub(crate) struct FidelityArgs {
 }
 
 /// What kernel code takes in a replay.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FidelityCosts {
     /// Nothing.
     None,
     /// What the recording shows.
     Recorded,
+    /// What a file says.
+    File(PathBuf),
+}
+
+impl FromStr for FidelityCosts {
+    type Err = std::convert::Infallible;
+    fn from_str(text: &str) -> std::result::Result<FidelityCosts, Self::Err> {
+        Ok(match text {
+            "none" => FidelityCosts::None,
+            "recorded" => FidelityCosts::Recorded,
+            path => FidelityCosts::File(path.into()),
+        })
+    }
+}
+
+/// What becomes of recorded interrupts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum FidelityInterrupts {
+    /// They take no time.
+    Subtract,
+    /// Their time is that of the tasks that they hit.
+    Keep,
+    /// They take their CPU again.
+    Replay,
+}
+
+impl FidelityInterrupts {
+    fn rule(self) -> InterruptRule {
+        match self {
+            FidelityInterrupts::Subtract => InterruptRule::Subtract,
+            FidelityInterrupts::Keep => InterruptRule::Keep,
+            FidelityInterrupts::Replay => InterruptRule::Replay,
+        }
+    }
+}
+
+/// What becomes of tasks that the recording does not show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum FidelityStrangers {
+    /// They are left out.
+    None,
+    /// They take their CPU again.
+    Replay,
 }
 
 /// Nine tenths of the ways out of idle are shorter than the grain.
@@ -127,6 +180,8 @@ struct Study<'a> {
     by: MatchBy,
     /// Numbers of the tasks that count in the replay.
     wanted: BTreeSet<u32>,
+    /// Those that compute on when the recording ends, if there are any.
+    wants_cpu: Option<BTreeSet<u32>>,
     grain_ns: u64,
 }
 
@@ -144,7 +199,10 @@ impl Study<'_> {
     ) -> Result<Finished> {
         let recorded_ns = self.truth.recorded.log.header().duration.as_ns();
         let request = RunRequest {
-            duration: Some(Span::from_ns(recorded_ns.saturating_mul(PATIENCE).saturating_add(1_000_000_000))),
+            duration: Some(Span::from_ns(match self.wants_cpu {
+                Some(_) => recorded_ns,
+                None => recorded_ns.saturating_mul(PATIENCE).saturating_add(1_000_000_000),
+            })),
             perturb,
             costs,
             ..self.subject.on(workload, self.topology.clone())
@@ -192,8 +250,21 @@ fn measure(input: &Path, args: &FidelityArgs, ui: &Ui) -> Result<Fidelity> {
     let recording = load_recording(input, mode, ui)?;
     let other = args.against.as_ref().map(|path| load_recording(path, mode, ui)).transpose()?;
     let truth = other.as_ref().unwrap_or(&recording);
-    let options = DeriveOptions { messages: args.messages, ..DeriveOptions::default() };
-    let loaded = load_as(input, mode, options, ui)?;
+    let options = DeriveOptions {
+        messages: args.messages,
+        interrupts: args.interrupts.rule(),
+        ..DeriveOptions::default()
+    };
+    let mut loaded = load_as(input, mode, options, ui)?;
+    if args.strangers == FidelityStrangers::Replay {
+        loaded.workload = with_strangers(loaded.workload, &recording)?;
+    }
+    let wanted = counted(&recording);
+    let wants_cpu = match &other {
+        Some(_) => BTreeSet::new(),
+        None => wanting_a_cpu(&recording, &wanted)?,
+    };
+    let goes_on = go_on(&mut loaded.workload, &wants_cpu);
     let topology = match (&args.cpus, truth.recorded.log.header().nr_cpus) {
         (Some(topology), _) => topology.clone(),
         (None, nr_cpus) => Topology::flat(nr_cpus).map_err(Failure::input)?,
@@ -220,27 +291,11 @@ fn measure(input: &Path, args: &FidelityArgs, ui: &Ui) -> Result<Fidelity> {
         truth,
         truth_side: Side::of(log, &summary, is_counted).map_err(contradicts)?,
         by: if other.is_some() { MatchBy::Name } else { MatchBy::Pid },
-        wanted: counted(&recording),
+        wanted,
+        wants_cpu: goes_on.then_some(wants_cpu),
         grain_ns: exits.waits.percentile_ns(GRAIN_PER_MILLE),
     };
-    let chosen = args.costs.unwrap_or(match args.messages {
-        Messages::Recorded => FidelityCosts::Recorded,
-        Messages::None | Messages::Inferred => FidelityCosts::None,
-    });
-    let costs = match chosen {
-        FidelityCosts::None => None,
-        FidelityCosts::Recorded => {
-            // what is longer is no cost of kernel code
-            let cost = |ns| Span::from_ns(ns).min(COST_MAX);
-            let (shallow_ns, deep_ns, after_ns) = exits.depths_ns();
-            Some(Costs {
-                idle_exit: cost(shallow_ns),
-                idle_exit_deep: cost(deep_ns),
-                idle_deep_after: after_ns.map_or(Span::ZERO, cost),
-                ..Costs::default()
-            })
-        }
-    };
+    let costs = costs_of(args, &exits, loaded.derived.map_or(Span::ZERO, |derived| derived.kick))?;
     let step = ui.step(format!("replaying {} under {}", recording.name, study.subject.label));
     let finished = study.replay(&loaded.workload, None, costs)?;
     drop(step);
@@ -250,7 +305,7 @@ fn measure(input: &Path, args: &FidelityArgs, ui: &Ui) -> Result<Fidelity> {
         None => recording.name.clone(),
     };
     found.messages = loaded.workload.notes.get("messages").cloned();
-    found.warnings = warnings(&recording, other.as_ref(), &finished);
+    found.warnings = warnings(&recording, other.as_ref(), finished.is_done() || study.wants_cpu.is_some());
     if study.by == MatchBy::Pid {
         follow(&study, &finished, &mut found)?;
     }
@@ -260,10 +315,89 @@ fn measure(input: &Path, args: &FidelityArgs, ui: &Ui) -> Result<Fidelity> {
     Ok(found)
 }
 
-fn warnings(recording: &KnownRecording, other: Option<&KnownRecording>, finished: &Finished) -> Vec<String> {
+/// What kernel code takes in this replay.
+fn costs_of(args: &FidelityArgs, exits: &IdleExits, kick: Span) -> Result<Option<Costs>> {
+    let by_default = match args.messages {
+        Messages::Recorded => &FidelityCosts::Recorded,
+        Messages::None | Messages::Inferred => &FidelityCosts::None,
+    };
+    Ok(match args.costs.as_ref().unwrap_or(by_default) {
+        FidelityCosts::None => None,
+        FidelityCosts::File(path) => Some(costs::load(path)?),
+        FidelityCosts::Recorded => {
+            // what is longer is no cost of kernel code
+            let cost = |ns| Span::from_ns(ns).min(COST_MAX);
+            let (shallow_ns, deep_ns, after_ns) = exits.depths_ns();
+            Some(Costs {
+                idle_exit: cost(shallow_ns),
+                idle_exit_deep: cost(deep_ns),
+                idle_deep_after: after_ns.map_or(Span::ZERO, cost),
+                kick,
+                ..Costs::default()
+            })
+        }
+    })
+}
+
+/// Tasks of the program that wanted a CPU when the recording ended compute on, as they would have. Whether there are
+/// any: then a replay ends when the recording did.
+fn go_on(workload: &mut Workload, wants_cpu: &BTreeSet<u32>) -> bool {
+    let mut next_eid = workload.eids().map(|eid| eid.0).max().unwrap_or(0) + 1;
+    let mut any = false;
+    for task in workload.tasks.iter_mut().filter(|task| wants_cpu.contains(&task.pid)) {
+        let length = |event: &Event| event.kind.length().unwrap_or(Span::ZERO);
+        match task.events.last_mut() {
+            Some(Event { kind: EventKind::Exit { .. }, .. }) => continue,
+            Some(Event { kind: EventKind::Block { length }, .. }) => *length += ENDLESS,
+            last => {
+                let length = last.map_or(Span::ZERO, |last| length(last)) + ENDLESS;
+                task.events.push(Event { eid: EventId(next_eid), kind: EventKind::Block { length } });
+                next_eid += 1;
+            }
+        }
+        any = true;
+    }
+    any
+}
+
+/// Numbers of the counted tasks that ran or waited for a CPU when the recording ended.
+fn wanting_a_cpu(recording: &KnownRecording, counted: &BTreeSet<u32>) -> Result<BTreeSet<u32>> {
+    struct AtEnd(Vec<bool>);
+    impl Observer for AtEnd {
+        fn wait_begin(&mut self, row: Row, _cpu: CpuId, _cause: WaitCause) {
+            self.0[row.index()] = true;
+        }
+        fn run_end(&mut self, run: &Run) {
+            self.0[run.row.index()] = run.stop.is_none_or(PrevState::is_runnable);
+        }
+    }
+    let log = &recording.recorded.log;
+    let slots = Slots::new(log.header());
+    let mut end = AtEnd(vec![false; slots.len()]);
+    let contradicts = |problem| Failure::Input(format!("{}: {problem}", recording.path.display()));
+    replay(log, &slots, &mut end).map_err(contradicts)?;
+    let tasks = log.header().tasks.iter().zip(end.0);
+    Ok(tasks
+        .filter(|(task, wants)| *wants && counted.contains(&task.pid))
+        .map(|(task, _)| task.pid)
+        .collect())
+}
+
+/// With tasks that have the CPUs where nobody is shown to.
+fn with_strangers(workload: Workload, recording: &KnownRecording) -> Result<Workload> {
+    let contradicts = |problem| Failure::Input(format!("{}: {problem}", recording.path.display()));
+    let stays = recording.hidden_stays().map_err(contradicts)?;
+    let mut builder = Builder::of(workload);
+    for (cpu, stretches) in (0..).zip(&stays).filter(|(_, stretches)| !stretches.is_empty()) {
+        builder.stolen(format!("strangers-cpu{cpu}"), CpuId(cpu), stretches);
+    }
+    builder.finish().map_err(Failure::input)
+}
+
+fn warnings(recording: &KnownRecording, other: Option<&KnownRecording>, is_done: bool) -> Vec<String> {
     let mut warnings = recording.warnings();
     warnings.extend(other.into_iter().flat_map(KnownRecording::warnings));
-    if !finished.is_done() {
+    if !is_done {
         warnings.push(format!(
             "the replay was stopped after {PATIENCE} times the recording's length: not every task was done"
         ));
@@ -320,6 +454,9 @@ fn causes(
         Messages::None => workload.clone(),
         _ => load_as(input, mode, DeriveOptions::default(), ui)?.workload,
     };
+    if let (Some(wants_cpu), true) = (&study.wants_cpu, args.messages != Messages::None) {
+        go_on(&mut asleep, wants_cpu);
+    }
     Dependencies::None.apply(&mut asleep);
     without(Cause::Messages, &asleep, None, own_costs)?;
     without(Cause::Costs, workload, None, Some(costs::measured()?))?;
@@ -329,7 +466,10 @@ fn causes(
             messages: args.messages,
             ..DeriveOptions::default()
         };
-        let kept = load_as(input, mode, options, ui)?;
+        let mut kept = load_as(input, mode, options, ui)?;
+        if let Some(wants_cpu) = &study.wants_cpu {
+            go_on(&mut kept.workload, wants_cpu);
+        }
         without(Cause::Interrupts, &kept.workload, None, own_costs)?;
     }
     without(Cause::Chance, workload, Some(Perturb::new(1)), own_costs)?;

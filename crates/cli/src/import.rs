@@ -40,6 +40,9 @@ pub(crate) struct ImportArgs {
     /// Leave the time of recorded interrupts in the tasks' CPU time.
     #[arg(long)]
     pub keep_interrupts: bool,
+    /// Take the time of recorded interrupts from their CPUs again, by a task above all others.
+    #[arg(long, conflicts_with = "keep_interrupts")]
+    pub replay_interrupts: bool,
     #[command(flatten)]
     pub window: crate::window::WindowArgs,
     /// Summary as JSON, to a file or `-`.
@@ -123,6 +126,8 @@ fn derive_options(args: &ImportArgs) -> DeriveOptions {
     }
     if args.keep_interrupts {
         options.interrupts = InterruptRule::Keep;
+    } else if args.replay_interrupts {
+        options.interrupts = InterruptRule::Replay;
     }
     options
 }

@@ -31,7 +31,7 @@ mod target;
 pub mod tracefs;
 mod user;
 
-pub use anonymise::{Anonymised, Others, Ours, anonymise};
+pub use anonymise::{Anonymised, Others, Ours, anonymise, page_events};
 pub use capture::{Backend, CaptureMethod};
 pub use cgroup::GroupTable;
 pub use command::CommandEnd;

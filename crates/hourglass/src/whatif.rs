@@ -21,7 +21,7 @@ use schedlab_lab::{Ended, Standard, Subject, run};
 use schedlab_runner::RunRequest;
 use schedlab_stdx::Random;
 use schedlab_topology::Topology;
-use schedlab_units::{CpuId, CpuSet, SchedParams, SchedPolicy, Span};
+use schedlab_units::{CpuId, Span};
 use schedlab_workload::{Builder, Life, Workload};
 use std::collections::BTreeMap;
 
@@ -103,18 +103,7 @@ impl Map {
             if stolen.is_empty() {
                 continue;
             }
-            let above = SchedParams { policy: SchedPolicy::Fifo, rt_priority: 99, ..SchedParams::default() };
-            let mut life = builder
-                .task(format!("stolen-cpu{cpu}"))
-                .params(above)
-                .affinity(CpuSet::single(CpuId(cpu)))
-                .blocked();
-            let mut last_ns = 0;
-            for (from_ns, to_ns) in stolen {
-                life = life.sleep_until(Span::from_ns(from_ns - last_ns)).run(Span::from_ns(to_ns - from_ns));
-                last_ns = from_ns;
-            }
-            life.exit();
+            builder.stolen(format!("stolen-cpu{cpu}"), CpuId(cpu), &stolen);
         }
         builder.finish().expect("what was measured is a workload")
     }

@@ -52,7 +52,7 @@ pub use summary::{
 };
 pub use unknown::{Quantity, WhyUnknown};
 pub use verify::{VIOLATIONS_KEPT, Verification, Violation, verify};
-pub use waited_for::{IDLE_EXIT_NS, Owner, WaitedFor, waited_for};
+pub use waited_for::{IDLE_EXIT_NS, Owner, WaitedFor, hidden_stays, waited_for};
 pub use wasted::{
     Began, Conservation, Picture, QueuedTask, STRETCHES_KEPT, Stretch, Unknown, WaitingTask, Wasted,
     for_each_picture, wasted,

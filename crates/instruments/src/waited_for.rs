@@ -67,6 +67,19 @@ impl WaitedFor {
 /// # Errors
 /// [`LogProblem`] if the log is no schedule.
 pub fn waited_for(log: &dyn Log, owners: &[Owner]) -> Result<WaitedFor, LogProblem> {
+    watched(log, owners).map(|watch| watch.found)
+}
+
+/// When each CPU is shown as idle although somebody else must have had it: a task of the program waited there for
+/// longer than the way out of idle takes. Stretches in ns, in order of time.
+///
+/// # Errors
+/// [`LogProblem`] if the log is no schedule.
+pub fn hidden_stays(log: &dyn Log, owners: &[Owner]) -> Result<Vec<Vec<(u64, u64)>>, LogProblem> {
+    watched(log, owners).map(|watch| watch.cpus.into_iter().map(|place| place.hidden).collect())
+}
+
+fn watched<'a>(log: &dyn Log, owners: &'a [Owner]) -> Result<Watch<'a>, LogProblem> {
     let nr_cpus = log.header().nr_cpus as usize;
     let slots = Slots::new(log.header());
     let mut watch = Watch {
@@ -77,10 +90,10 @@ pub fn waited_for(log: &dyn Log, owners: &[Owner]) -> Result<WaitedFor, LogProbl
         found: WaitedFor::default(),
     };
     replay(log, &slots, &mut watch)?;
-    Ok(watch.found)
+    Ok(watch)
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Place {
     /// Who runs; `None`: nobody.
     runs: Option<Owner>,
@@ -90,6 +103,8 @@ struct Place {
     /// Waiting beside an idle CPU, until that is over.
     beside_idle_ns: u64,
     idle_from_ns: u64,
+    /// When it was shown as idle for so long beside a task that waits that somebody must have had it.
+    hidden: Vec<(u64, u64)>,
 }
 
 struct Watch<'a> {
@@ -143,6 +158,9 @@ impl Watch<'_> {
         let place = &mut self.cpus[cpu.index()];
         let ns = std::mem::take(&mut place.beside_idle_ns);
         let is_exit = now_ns - place.idle_from_ns <= IDLE_EXIT_NS;
+        if ns > 0 && !is_exit {
+            place.hidden.push((place.idle_from_ns, now_ns));
+        }
         *(if is_exit { &mut self.found.exit_ns } else { &mut self.found.idle_ns }) += ns;
     }
 }
@@ -198,6 +216,7 @@ mod tests {
         let ms = 1_000_000;
         let expected = WaitedFor { program_ns: ms, stranger_ns: ms, idle_ns: ms, ..WaitedFor::default() };
         assert_eq!(found, expected);
+        assert_eq!(hidden_stays(&log, &owners).unwrap(), [[(2 * ms, 3 * ms)]], "nobody is shown from 2 to 3");
         assert_eq!((found.others_ns(), (found.others_share() * 3.0).round()), (2 * ms, 2.0));
     }
 

@@ -4,7 +4,7 @@ use crate::failure::{Fails, FailureKind};
 use crate::load::title;
 use crate::progress::Progress;
 use schedlab_convert::{RecordedError, RecordedSchedule, recorded_log};
-use schedlab_instruments::{LogProblem, Owner, WaitedFor, waited_for};
+use schedlab_instruments::{LogProblem, Owner, WaitedFor, hidden_stays, waited_for};
 use schedlab_log::Log;
 use schedlab_trace::Mode;
 use schedlab_workload::{LoadedFile as Found, TraceFormat};
@@ -20,6 +20,8 @@ pub struct KnownRecording {
     pub format: TraceFormat,
     /// The schedule and its facts.
     pub recorded: RecordedSchedule,
+    /// Whose each task of the log is, if it is known which are the program's.
+    pub owners: Option<Vec<Owner>>,
     /// Whose CPU the program's tasks waited for; `None`: which tasks are the program's is not known.
     pub waited_for: Option<WaitedFor>,
 }
@@ -70,6 +72,14 @@ impl KnownRecording {
     pub fn is_contended(&self) -> Option<bool> {
         let waited = self.waited_for?;
         Some(waited.others_ns() > CONTENDED_NS && waited.others_share() > CONTENDED_SHARE)
+    }
+
+    /// When each CPU is shown as idle although somebody whom the recording hides must have had it (ns from the start).
+    ///
+    /// # Errors
+    /// [`LogProblem`] if the schedule contradicts itself.
+    pub fn hidden_stays(&self) -> Result<Vec<Vec<(u64, u64)>>, LogProblem> {
+        self.owners.as_ref().map_or(Ok(Vec::new()), |owners| hidden_stays(&self.recorded.log, owners))
     }
 
     /// What to know before the figures are taken for the program's own: a sentence each.
@@ -127,8 +137,8 @@ pub fn load_recording(
         };
         program.iter().zip(&recorded.whose.kernel).map(owner).collect::<Vec<_>>()
     });
-    let waited = owners.map(|owners| waited_for(&recorded.log, &owners)).transpose();
+    let waited = owners.as_ref().map(|owners| waited_for(&recorded.log, owners)).transpose();
     let waited_for = waited.map_err(|problem| RecordingError::Contradicts { path: path.clone(), problem })?;
     debug_assert_eq!(recorded.log.header().tasks.len(), recorded.whose.kernel.len());
-    Ok(KnownRecording { path, name, format, recorded, waited_for })
+    Ok(KnownRecording { path, name, format, recorded, owners, waited_for })
 }

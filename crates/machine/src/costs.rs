@@ -21,6 +21,7 @@
 //! | `ipi` | at an interrupt from another CPU | of the task that computes next |
 //! | `idle_exit` | between an interrupt from another CPU to one that is idle and its handler | nobody's: who was woken waits |
 //! | `idle_exit_deep` | the same, in place of `idle_exit`, if it has been idle for `idle_deep_after` | nobody's |
+//! | `kick` | behind a wakeup at an object for which an idle CPU is interrupted | the waker's, on top of the workload's |
 //! | `migration` | before a task computes on another CPU than before (a cold cache) | its |
 //!
 //! An idle CPU's interrupts cost nothing by themselves. Recorded CPU time holds the kernel's work already,
@@ -60,6 +61,8 @@ pub struct Costs {
     pub idle_exit_deep: Span,
     /// From when on a CPU's idleness is deep; 0: there is no such depth.
     pub idle_deep_after: Span,
+    /// What it takes to interrupt an idle CPU for whom a task has woken at an object.
+    pub kick: Span,
     /// Costs come on top of the workload's CPU time, instead of being part of it.
     pub added: bool,
 }
@@ -71,7 +74,7 @@ pub const COST_MAX: Span = Span::from_ms(10);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "cost '{name}': {problem}; expected one of wakeup, block, fork, switch, resched, tick, interrupt, ipi, migration, \
-        idle_exit, idle_exit_deep, idle_deep_after = \"TIME\" up to 10ms, or total = \"kept\" or \"added\""
+        idle_exit, idle_exit_deep, idle_deep_after, kick = \"TIME\" up to 10ms, or total = \"kept\" or \"added\""
 )]
 pub struct CostError {
     /// Which.
@@ -82,7 +85,7 @@ pub struct CostError {
 
 impl Costs {
     /// Names and values, in the order of the module's table.
-    pub fn named(&self) -> [(&'static str, Span); 12] {
+    pub fn named(&self) -> [(&'static str, Span); 13] {
         [
             ("wakeup", self.wakeup),
             ("block", self.block),
@@ -96,6 +99,7 @@ impl Costs {
             ("idle_exit", self.idle_exit),
             ("idle_exit_deep", self.idle_exit_deep),
             ("idle_deep_after", self.idle_deep_after),
+            ("kick", self.kick),
         ]
     }
 
@@ -126,6 +130,7 @@ impl Costs {
             "idle_exit" => &mut self.idle_exit,
             "idle_exit_deep" => &mut self.idle_exit_deep,
             "idle_deep_after" => &mut self.idle_deep_after,
+            "kick" => &mut self.kick,
             _ => return Err(wrong("there is no such cost".to_string())),
         };
         let span: Span = value.parse().map_err(|error| wrong(format!("{error}")))?;
@@ -174,7 +179,7 @@ mod tests {
         for (name, _) in costs.named() {
             costs.set(name, "2us").unwrap();
         }
-        assert_eq!(costs.named().map(|(_, span)| span), [Span::from_us(2); 12]);
+        assert_eq!(costs.named().map(|(_, span)| span), [Span::from_us(2); 13]);
         costs = Costs::default();
         costs.set("switch", "1500ns").unwrap();
         costs.set("total", "added").unwrap();

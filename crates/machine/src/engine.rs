@@ -254,6 +254,8 @@ pub struct Machine<K: Kernel, O: Order = FirstPosted> {
     idles_out: bool,
     /// Per CPU; of use only if that takes time.
     rest: Vec<Rest>,
+    /// Who has woken last at an object, on which CPU.
+    woke: (TaskId, CpuId),
 }
 
 /// Whether a CPU is idle.
@@ -325,6 +327,7 @@ impl<K: Kernel, O: Order> Machine<K, O> {
             costly: !program.costs.is_none(),
             idles_out: false,
             rest: vec![Rest::Awake; nr_cpus],
+            woke: (TaskId::IDLE, CpuId(0)),
             program: Arc::new(program),
             actions: Vec::new(),
             masks: Vec::new(),
@@ -400,7 +403,7 @@ impl<K: Kernel, O: Order> Machine<K, O> {
             self.start(epoch_ns)?;
             self.kernel.set_resched(self.program.costs.resched);
             let costs = &self.program.costs;
-            self.idles_out = costs.idle_exit.max(costs.idle_exit_deep) > Span::ZERO;
+            self.idles_out = costs.idle_exit.max(costs.idle_exit_deep).max(costs.kick) > Span::ZERO;
             let rest = |cpu: &Cpu| match cpu.user.is_idle() {
                 true => Rest::Idle { since_ns: epoch_ns },
                 false => Rest::Awake,
@@ -667,6 +670,7 @@ impl<K: Kernel, O: Order> Machine<K, O> {
             // it takes both at once
             Rest::Leaving => {}
             Rest::Idle { since_ns } => {
+                self.kick();
                 self.rest[cpu] = Rest::Leaving;
                 let exit = self.program.costs.exit_after(Span::from_ns(self.now_ns - since_ns));
                 let until_ns = self.now_ns.saturating_add(exit.as_ns());
@@ -675,6 +679,16 @@ impl<K: Kernel, O: Order> Machine<K, O> {
             }
         }
         true
+    }
+
+    /// An idle CPU is interrupted: whoever has just woken somebody at an object pays for it, if it still has its CPU.
+    fn kick(&mut self) {
+        let (task, cpu) = std::mem::replace(&mut self.woke, (TaskId::IDLE, CpuId(0)));
+        let there = self.cpus[cpu.index()];
+        if !task.is_idle() && there.user == task && there.since_ns == self.now_ns {
+            pay(&mut self.runs[task.index()], self.program.costs.kick.as_ns(), true);
+            self.queue.set(cpu.index(), there.timer.min(self.next_step_key(cpu, task)));
+        }
     }
 
     /// Too many turns in a row of CPUs that spin are a livelock.

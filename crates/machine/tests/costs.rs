@@ -22,12 +22,16 @@ fn switches(costs: Costs) -> Vec<(u64, String)> {
 }
 
 fn switches_of(text: &str, costs: Costs) -> Vec<(u64, String)> {
+    switches_on(2, text, costs)
+}
+
+fn switches_on(nr_cpus: u32, text: &str, costs: Costs) -> Vec<(u64, String)> {
     let workload = parse_text("costs", text.as_bytes()).unwrap();
     let mut program = Program::new(&workload).unwrap();
     program.costs = costs;
     let policy = schedlab_policies::find("fifo").unwrap().build(&[]).unwrap();
     let mut records: Vec<Record> = Vec::new();
-    let setup = Setup { topology: Topology::flat(2).unwrap(), duration: None, params: Vec::new() };
+    let setup = Setup { topology: Topology::flat(nr_cpus).unwrap(), duration: None, params: Vec::new() };
     Machine::new(Native::new(policy, &mut records), program, setup).run();
     let switches = records.iter().filter(|record| record.kind() == Some(Kind::Switch));
     switches.map(|r| (r.time_ns / 1000, format!("{}>{}", r.task(), r.other()))).collect()
@@ -76,4 +80,23 @@ fn an_idle_cpu_takes_time_to_answer_another_one() {
     };
     assert_eq!(at("30us"), [0, 630, 1000, 1130, 6000, 7000]);
     assert_eq!(at("0"), [0, 600, 1000, 1100, 6000, 7000]);
+}
+
+// us    0   10            100   130               230
+//  a    │ computes         │kick│ computes 100 us │      on two CPUs b's is idle: it is interrupted
+//  b    │10│ sleeps         │ 50 us │
+#[test]
+fn who_wakes_pays_for_interrupting_an_idle_cpu_and_for_no_other() {
+    let text = "schedlab-workload 4\nOBJECT pipe channel\n- INIT 0 0 1 runnable name=a\n\
+                - INIT 0 0 2 runnable name=b\n- SEND 1 100us pipe\n- EXIT 1 200us\n- RECV 2 10us pipe\n\
+                - EXIT 2 60us\n";
+    let ends = |nr_cpus: u32, kick: &str| -> Vec<(u64, String)> {
+        let mut costs = Costs::default();
+        costs.set("kick", kick).unwrap();
+        switches_on(nr_cpus, text, costs).into_iter().filter(|(_, who)| who.starts_with("t0>")).collect()
+    };
+    let (plain, kicked) = (ends(2, "0"), ends(2, "30us"));
+    assert_eq!(plain.iter().map(|(us, _)| *us).collect::<Vec<_>>(), [200]);
+    assert_eq!(kicked.iter().map(|(us, _)| *us).collect::<Vec<_>>(), [230]);
+    assert_eq!(ends(1, "0"), ends(1, "30us"), "b's CPU is a's own");
 }

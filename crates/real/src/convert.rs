@@ -139,6 +139,12 @@ fn write_trace(frames: &Frames<'_>, options: &Options, path: &std::path::Path) -
             writer.append_pages(*cpu, page)?;
         }
     }
+    writer.finish(&trace_meta(frames, options)?)?;
+    Ok(())
+}
+
+/// What a trace.dat of this guest says besides its events.
+pub(crate) fn trace_meta(frames: &Frames<'_>, options: &Options) -> Result<TraceMeta, RealError> {
     let mut systems: BTreeMap<String, EventSystem> = BTreeMap::new();
     for (name, format) in &frames.files {
         let Some(event) = name.strip_prefix("events/").and_then(|name| name.strip_suffix("/format")) else {
@@ -154,7 +160,7 @@ fn write_trace(frames: &Frames<'_>, options: &Options, path: &std::path::Path) -
     let clocks = frames.text("trace_clock")?;
     let clock = clocks.split(['[', ']']).nth(1).unwrap_or("local").to_string();
     let stats = (0..options.cpus).map(|cpu| frames.text(&format!("per_cpu/cpu{cpu}/stats")));
-    let meta = TraceMeta {
+    Ok(TraceMeta {
         header_page: frames.file("events/header_page")?.to_vec(),
         header_event: frames.file("events/header_event")?.to_vec(),
         ftrace_events: vec![frames.file("events/ftrace/print/format")?.to_vec()],
@@ -166,9 +172,7 @@ fn write_trace(frames: &Frames<'_>, options: &Options, path: &std::path::Path) -
         tool: Some(format!("schedlab guest {}", env!("CARGO_PKG_VERSION"))),
         cpu_stats: stats.collect::<Result<_, _>>()?,
         ..TraceMeta::default()
-    };
-    writer.finish(&meta)?;
-    Ok(())
+    })
 }
 
 /// The number of `ftrace:print`, which trace_marker writes.

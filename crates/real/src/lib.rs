@@ -37,6 +37,7 @@ mod options;
 mod program;
 mod progress;
 mod qemu;
+mod recording;
 pub mod workloads;
 
 pub use errand::{Returned, errand};
@@ -156,6 +157,9 @@ fn run(
     let output = guest.output(options, progress)?;
     let frames = frames::parse(&output.bytes)?;
     let converted = convert::convert(&frames, workload, options)?;
+    if let Some(path) = &options.recording {
+        recording::write(path, &frames, workload, options, &converted)?;
+    }
     let mut dropped = program.dropped.clone();
     for (reason, count) in converted.dropped {
         *dropped.entry(reason).or_default() += count;

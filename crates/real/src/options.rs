@@ -45,6 +45,9 @@ pub struct Options {
     pub wall_limit_s: u64,
     /// Keep the trace as this trace.dat.
     pub keep_trace: Option<PathBuf>,
+    /// Write the run as a recording: this trace.dat, from time 0 to the end, and the tables of tasks and groups beside
+    /// it.
+    pub recording: Option<PathBuf>,
     /// Boot even if the cache has the run.
     pub fresh: bool,
 }
@@ -66,6 +69,7 @@ impl Default for Options {
             kernel_args: Vec::new(),
             wall_limit_s: 600,
             keep_trace: None,
+            recording: None,
             fresh: false,
         }
     }

@@ -108,3 +108,27 @@ fn cpus_are_worth_the_same() {
         assert!((share - 1.0).abs() < 0.02, "{share} s of 1 s");
     }
 }
+
+/// A recording of a guest begins at time 0, knows the tasks' settings, and is one that an import takes.
+#[test]
+fn a_run_is_written_as_a_recording() {
+    use schedlab_workload::derive::{DeriveOptions, import_trace};
+    let folder = tempfile::tempdir().expect("a folder for a while");
+    let path = folder.path().join("hogs.dat");
+    let duration = "300ms".parse().expect("a time");
+    let options = Options { duration, recording: Some(path.clone()), ..Options::default() };
+    let Some(kernel) = kernel() else { return };
+    let Some(log) = boot(&kernel, "hogs:0,5", &options) else { return };
+    let derived = import_trace(&path, schedlab_trace::Mode::Strict, DeriveOptions::default(), |_| {});
+    let derived = derived.expect("what was recorded can be imported");
+    let length_ns = derived.summary.duration_ns;
+    assert!(
+        length_ns.abs_diff(log.header.duration.as_ns()) < 10_000_000,
+        "{length_ns} ns, nothing of the boot"
+    );
+    let hogs: Vec<_> = derived.workload.tasks.iter().filter(|task| task.name.starts_with("hog")).collect();
+    let nices = hogs.iter().map(|task| task.params.expect("the table has it").nice.get());
+    assert_eq!((nices.collect::<Vec<_>>(), hogs[0].pid), (vec![0, 5], 1000));
+    let cpu_ns: u64 = hogs.iter().map(|task| task.cpu_demand().as_ns()).sum();
+    assert!(cpu_ns > 290_000_000, "they had the CPU: {cpu_ns} ns");
+}

@@ -166,6 +166,20 @@ impl Builder {
         self.life(id)
     }
 
+    /// What something outside the workload had of a CPU: a task of the highest real-time priority takes it again.
+    /// Stretches from the start (ns), in order of time, without overlaps.
+    pub fn stolen(&mut self, name: impl Into<String>, cpu: CpuId, stretches: &[(u64, u64)]) -> TaskId {
+        let mut life = self.task(name).fifo(99).affinity(CpuSet::single(cpu)).blocked();
+        let mut last_ns = 0;
+        for (from_ns, to_ns) in stretches {
+            life = life.sleep_until(Span::from_ns(from_ns - last_ns)).run(Span::from_ns(to_ns - from_ns));
+            last_ns = *from_ns;
+        }
+        let id = life.id;
+        life.exit();
+        id
+    }
+
     /// Goes on with a task.
     ///
     /// # Panics

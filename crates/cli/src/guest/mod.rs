@@ -72,6 +72,10 @@ pub(crate) struct RunArgs {
     /// Keep the kernel's trace as a trace.dat.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
+    /// Write the run as a recording, for `fidelity` and all else that takes one: a trace.dat, with the tables of tasks
+    /// and groups beside it.
+    #[arg(long, value_name = "FILE")]
+    pub recording: Option<PathBuf>,
     #[command(flatten)]
     pub results: output::ResultArgs,
     /// Move time 0 within the tick: another sample of the same run. Below 100 ms.
@@ -192,6 +196,7 @@ fn run(args: &RunArgs, ui: &Ui) -> Result<()> {
         kernel_args: args.kernel_arg.clone(),
         wall_limit_s: args.wall_limit,
         keep_trace: args.trace.clone(),
+        recording: args.recording.clone(),
         fresh: args.fresh,
     };
     let what = format!("guest {}", kernel.package);

@@ -35,6 +35,7 @@ use events::{Seen, Shapes};
 use names::{Tasks, rename_groups};
 use schedlab_trace::write::PageBuilder;
 
+pub use pages::walk as page_events;
 pub use schedlab_trace::standard_kernel_thread;
 
 /// What becomes of tasks that are neither the command's nor the kernel's.

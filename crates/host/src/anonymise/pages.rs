@@ -26,7 +26,7 @@ const DELTA_BITS: u32 = 27;
 
 /// Calls `event(time_ns, data)` for each event of a page; what its head says about losses comes back.
 /// A page that contradicts itself is an error saying where.
-pub(crate) fn walk(page: &[u8], mut event: impl FnMut(u64, &[u8])) -> Result<Option<Missed>, String> {
+pub fn walk(page: &[u8], mut event: impl FnMut(u64, &[u8])) -> Result<Option<Missed>, String> {
     let long = |at: usize| page.get(at..at + 8).and_then(|b| Some(u64::from_le_bytes(b.try_into().ok()?)));
     let word = |at: usize| page.get(at..at + 4).and_then(|b| Some(u32::from_le_bytes(b.try_into().ok()?)));
     let (Some(mut time), Some(commit)) = (long(0), long(8)) else {

@@ -166,6 +166,7 @@ impl<K: Kernel, O: Order> Machine<K, O> {
         self.runs[task.index()].token = NO_TOKEN;
         self.waiting -= 1;
         pay(&mut self.runs[by.index()], own.wake.as_ns(), true);
+        self.woke = (by, CpuId(self.runs[by.index()].cpu));
         if self.costly {
             let costs = &self.program.costs;
             pay(&mut self.runs[by.index()], costs.wakeup.as_ns(), costs.added);

@@ -29,8 +29,25 @@ impl Deriver<'_> {
                 self.cpus[cpu].paused_ns = None;
                 self.tasks.resume(task, self.now_ns);
                 self.summary.interrupt_ns += self.now_ns - since_ns;
+                if self.options.interrupts == InterruptRule::Replay {
+                    self.steal(cpu, since_ns);
+                }
             }
             _ => {}
+        }
+    }
+
+    /// An interrupt has had this CPU until now.
+    fn steal(&mut self, cpu: usize, since_ns: u64) {
+        if self.stolen.len() <= cpu {
+            self.stolen.resize(cpu + 1, Vec::new());
+        }
+        let start_ns = self.start_ns.unwrap_or(0);
+        let [from_ns, to_ns] = [since_ns, self.now_ns].map(|at_ns| at_ns.saturating_sub(start_ns));
+        match self.stolen[cpu].last_mut().filter(|last| from_ns <= last.1) {
+            Some(last) => last.1 = last.1.max(to_ns),
+            None if from_ns < to_ns => self.stolen[cpu].push((from_ns, to_ns)),
+            None => {}
         }
     }
 

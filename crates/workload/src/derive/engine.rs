@@ -29,6 +29,8 @@ pub struct Deriver<'a> {
     pub(super) moves: Moves,
     /// Pipes and sockets, if they are asked for.
     pub(super) channels: Channels,
+    /// What interrupts had of each CPU, if they are to be replayed (ns from the start).
+    pub(super) stolen: Vec<Vec<(u64, u64)>>,
     /// Numbers of tasks that are left out.
     left_out: BTreeSet<Pid>,
     /// Wakeups that came before their sleep, by the number that an export gave them.
@@ -139,6 +141,7 @@ impl<'a> Deriver<'a> {
             facts: Facts::default(),
             moves: Moves::default(),
             channels: Channels::default(),
+            stolen: Vec::new(),
             left_out: BTreeSet::new(),
             early: BTreeMap::new(),
             softirq_pairs: HashSet::new(),
@@ -170,7 +173,9 @@ impl<'a> Deriver<'a> {
     /// Tasks and events of the workload so far. Takes time with the number of tasks.
     pub fn size(&self) -> (u64, u64) {
         let tasks = &self.tasks.list;
-        (tasks.len() as u64, tasks.iter().map(|task| task.events.len() as u64).sum())
+        let events: u64 = tasks.iter().map(|task| task.events.len() as u64).sum();
+        let stolen: u64 = self.stolen.iter().map(|stretches| 2 * stretches.len() as u64).sum();
+        (tasks.len() as u64, events + stolen)
     }
 
     /// Takes in one event; `name` gives the names behind [`CommId`]s. Events come in order of time.
@@ -251,10 +256,14 @@ impl<'a> Deriver<'a> {
             SchedEvent::Affinity { pid, mask } => self.affinity(event.pid, pid, mask),
             SchedEvent::Polled => self.polled(event.pid),
             SchedEvent::ChildTaken => self.child_taken(event.pid),
+            SchedEvent::StatRuntime { pid, runtime_ns } => {
+                if let Some(task) = self.tasks.find(pid) {
+                    self.tasks.list[task].booked_ns += runtime_ns.min(DURATION_MAX_NS);
+                }
+            }
             SchedEvent::Exit { .. }
             | SchedEvent::Exec { .. }
             | SchedEvent::Migrate { .. }
-            | SchedEvent::StatRuntime { .. }
             | SchedEvent::Other { .. } => {}
         }
         self.cpus[cpu].last_event_ns = event.time_ns;
@@ -322,6 +331,7 @@ impl<'a> Deriver<'a> {
     ) {
         self.summary.switches += 1;
         self.interrupts_over(cpu);
+        let was_idle = self.cpus[cpu].on == On::Idle;
         match self.cpus[cpu].on {
             On::Task(task) => {
                 if self.tasks.list[task].stays == 0 {
@@ -343,6 +353,10 @@ impl<'a> Deriver<'a> {
             On::LeftOut
         } else {
             let task = self.switch_in(cpu, next);
+            let woken_from = self.tasks.list[task].woken_from.take();
+            if was_idle && woken_from.is_some_and(|from| from as usize != cpu) {
+                self.channels.kicked(&self.tasks.list[task].events);
+            }
             if self.tasks.list[task].stays == 1 {
                 self.tasks.list[task].softirq_thread = Self::is_softirq_thread(name(next.comm));
             }
@@ -389,6 +403,7 @@ impl<'a> Deriver<'a> {
                 task
             }
         };
+        self.tasks.list[task].is_guessed = true;
         if told_ns.is_none() {
             self.count("stay on a CPU whose begin is not in the trace, not charged", 1);
             self.tasks.list[task].broken_stays += 1;
@@ -427,6 +442,7 @@ impl<'a> Deriver<'a> {
             self.facts.uncharged_ns += self.now_ns - self.cpus[cpu].since_ns;
         }
         if self.tasks.list[task].runs_on(cpu) {
+            self.tasks.list[task].is_guessed = true;
             self.tasks.charge(task, 0, self.now_ns);
         }
     }
@@ -552,6 +568,9 @@ impl<'a> Deriver<'a> {
                 }
                 let cause = self.cause(event, task, late);
                 self.tasks.wake(task, self.now_ns, self.now_ns - since_ns, cause);
+                if matches!(cause, Cause::Token(_)) {
+                    self.tasks.list[task].woken_from = Some(event.cpu.0);
+                }
                 self.late_prio(task);
             }
             // It has said that it will sleep, but has not left the CPU: perhaps it will not.

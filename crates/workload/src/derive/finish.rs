@@ -6,7 +6,7 @@ use super::tasks::{Evidence, Task, Wake, Where, count_outside};
 use super::{Derived, InterruptRule, Summary};
 use crate::messages::{infer, put_in};
 use crate::{
-    Birth, CgroupId, Event, EventId, EventKind, ExternalSource, InitState, Messages, ParamChange,
+    Birth, Builder, CgroupId, Event, EventId, EventKind, ExternalSource, InitState, Messages, ParamChange,
     Task as WorkloadTask, Wakeup, Workload,
 };
 use schedlab_trace::{CommId, Pid};
@@ -87,13 +87,25 @@ impl Deriver<'_> {
         self.count("control group with cpu.idle, taken as one of weight 1", cgroups.idle);
         workload.cgroups = cgroups.list;
         self.notes(&mut workload);
+        if self.tasks.settled > 0 {
+            let (key, times) =
+                ("stays whose length sched_stat_runtime tells", self.tasks.settled.to_string());
+            workload.notes.insert(key.to_string(), times);
+        }
         workload.dropped = std::mem::take(&mut self.counts);
         if let Some(mut timeline) = self.tasks.timeline.take() {
             timeline.renumber(&rows);
             infer(&mut workload, &timeline);
         } else if self.options.messages == Messages::Recorded {
             self.channels.renumber(&rows);
-            put_in(&mut workload, &self.channels);
+            self.summary.kick = put_in(&mut workload, &self.channels);
+        }
+        if self.stolen.iter().any(|stretches| !stretches.is_empty()) {
+            let mut builder = Builder::of(workload);
+            for (cpu, stretches) in (0..).zip(&self.stolen).filter(|(_, stretches)| !stretches.is_empty()) {
+                builder.stolen(format!("interrupts-cpu{cpu}"), CpuId(cpu), stretches);
+            }
+            workload = builder.finish().expect("what was derived keeps the rules, and was counted");
         }
         Derived { workload, summary: self.summary }
     }
@@ -332,13 +344,7 @@ impl Deriver<'_> {
         );
         if self.facts.irq_events || self.facts.vector_events {
             let interrupt = Span::from_ns(self.summary.interrupt_ns);
-            note(
-                "interrupts that hit tasks",
-                match self.options.interrupts {
-                    InterruptRule::Subtract => format!("{interrupt}, taken out of the tasks' CPU time"),
-                    InterruptRule::Keep => "left in the tasks' CPU time".to_string(),
-                },
-            );
+            note("interrupts that hit tasks", fate_of_interrupts(self.options.interrupts, interrupt));
         }
         if self.facts.uncharged_ns > 0 {
             note(
@@ -368,6 +374,15 @@ impl Deriver<'_> {
                 .notes
                 .insert("tasks of the snapshot that did nothing, left out".to_string(), unseen.to_string());
         }
+    }
+}
+
+/// What has become of so much time of interrupts.
+fn fate_of_interrupts(rule: InterruptRule, interrupt: Span) -> String {
+    match rule {
+        InterruptRule::Subtract => format!("{interrupt}, taken out of the tasks' CPU time"),
+        InterruptRule::Keep => "left in the tasks' CPU time".to_string(),
+        InterruptRule::Replay => format!("{interrupt}, taken from their CPUs by tasks of their own"),
     }
 }
 

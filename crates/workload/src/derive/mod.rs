@@ -62,6 +62,7 @@ pub use snapshot::{GroupRow, ProcRow, ProcSnapshot, SnapshotError};
 pub use window::{TraceTime, Window, WindowError};
 
 use crate::{Messages, Workload};
+use schedlab_units::Span;
 
 /// What may be chosen. [`DeriveOptions::default`] are the rules above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,6 +104,8 @@ pub enum InterruptRule {
     Subtract,
     /// It counts as CPU time of the tasks that it hit, as it must where no interrupts were recorded.
     Keep,
+    /// It is taken out of the tasks' CPU time, and a task above all others takes it from the CPU again, at its time.
+    Replay,
 }
 
 /// Which calls of `sched_yield` become YIELD.
@@ -158,6 +161,8 @@ pub struct Summary {
     pub yields: u64,
     /// WAKEUP events by cause.
     pub wakeups: WakeupCounts,
+    /// What it costs a waker at a recorded channel more if an idle CPU is interrupted for whom it wakes.
+    pub kick: Span,
 }
 
 /// WAKEUP events of the workload by what was behind them.

@@ -91,8 +91,16 @@ pub(super) struct Task {
     last_length_ns: u64,
     /// Its wakeups of others since its last event.
     open_wakes: Vec<u32>,
+    /// CPU time that `sched_stat_runtime` has told since the last one was counted.
+    pub booked_ns: u64,
+    /// What was counted already of the stay that it is in.
+    stay_ns: u64,
+    /// Begin or end of the stay that it is in are not in the trace.
+    pub is_guessed: bool,
     /// A waking that came while it was not blocked (yet).
     pub early_wake: Option<(u64, Cause)>,
+    /// The CPU of the task that woke it, until it runs.
+    pub woken_from: Option<u32>,
     /// Children forked and not yet woken.
     pub new_children: Vec<u32>,
     /// Inside `sched_yield`.
@@ -150,6 +158,8 @@ pub(super) struct Tasks {
     pub wakes: Vec<Wake>,
     next_eid: u64,
     next_fresh_pid: u32,
+    /// Stays whose length is what `sched_stat_runtime` says.
+    pub settled: u64,
     /// When everything happened, if that is wanted.
     pub timeline: Option<Timeline>,
 }
@@ -201,7 +211,11 @@ impl Tasks {
             events: Vec::new(),
             last_length_ns: 0,
             open_wakes: Vec::new(),
+            booked_ns: 0,
+            stay_ns: 0,
+            is_guessed: false,
             early_wake: None,
+            woken_from: None,
             new_children: Vec::new(),
             in_yield: false,
             prio: PrioState::default(),
@@ -276,7 +290,7 @@ impl Tasks {
         task.events.push(Event { eid, kind: EventKind::Wakeup(wakeup) });
         task.cpu_ns = 0;
         task.last_length_ns = 0;
-        task.early_wake = None;
+        (task.early_wake, task.woken_from) = (None, None);
         task.at = Where::Runnable { since_ns: now_ns, woken: true };
     }
 
@@ -298,6 +312,7 @@ impl Tasks {
             }
             let ran_ns = now_ns.saturating_sub(*since_ns);
             *since_ns = PAUSED;
+            task.stay_ns += ran_ns;
             task.cpu_ns += ran_ns;
             task.total_cpu_ns += ran_ns;
         }
@@ -311,11 +326,19 @@ impl Tasks {
     }
 
     /// Takes the task off its CPU: its time up to `until_ns` counts, and at least what its events have told already.
+    /// Where begin or end are not in the trace, what the kernel itself has booked is the better number.
     pub fn charge(&mut self, index: usize, until_ns: u64, now_ns: u64) {
         let task = &mut self.list[index];
         if let Where::Running { since_ns, .. } = task.at {
-            let ran_ns =
-                until_ns.saturating_sub(since_ns).max(task.last_length_ns.saturating_sub(task.cpu_ns));
+            let seen_ns = match task.is_guessed && task.booked_ns > 0 {
+                true => {
+                    self.settled += 1;
+                    task.booked_ns.saturating_sub(task.stay_ns)
+                }
+                false => until_ns.saturating_sub(since_ns),
+            };
+            let ran_ns = seen_ns.max(task.last_length_ns.saturating_sub(task.cpu_ns));
+            (task.is_guessed, task.booked_ns, task.stay_ns) = (false, 0, 0);
             if let Some(timeline) = &mut self.timeline {
                 timeline.stay(index, since_ns, until_ns);
             }

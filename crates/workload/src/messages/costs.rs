@@ -11,6 +11,10 @@
 //!
 //! Intervals between operations of one kind after one kind are compared: those that neither slept nor woke, those that
 //! slept once, those that woke once. The difference of the medians is the cost, and is taken out of the lengths.
+//!
+//! A wakeup onto another CPU that is idle costs more, for that CPU is interrupted. Where the recording has wakeups of
+//! both sorts they are kept apart: the cost of a channel is that of the others, and what the interrupt takes is one number
+//! for all (`kick`). On another number of CPUs other wakeups find an idle one.
 
 use super::edit::set_length;
 use crate::{Event, EventId, EventKind, ObjectId, WaitCosts, Wakeup, Workload};
@@ -24,7 +28,15 @@ pub(super) struct Waits {
     /// The channel of each BLOCK that is a wait, by task and row.
     pub slept: BTreeMap<(usize, usize), ObjectId>,
     /// The channels of the wakeups before an event, by task and row of the event.
-    pub woke: BTreeMap<(usize, usize), Vec<ObjectId>>,
+    pub woke: BTreeMap<(usize, usize), Vec<Woken>>,
+}
+
+/// One wakeup.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Woken {
+    pub object: ObjectId,
+    /// Onto another CPU, which was idle.
+    pub kicks: bool,
 }
 
 /// Intervals of which there are fewer tell nothing.
@@ -39,6 +51,8 @@ enum Extra {
     Slept,
     Woke,
     SleptAndWoke,
+    Kicked,
+    SleptAndKicked,
 }
 
 /// A kind of channel, and whether the operation sends.
@@ -47,42 +61,80 @@ pub(super) type OpKind = (usize, bool);
 /// Task's name, the operation, the one before, what it did besides; the CPU times from the one to the other (ns).
 type Intervals<'a> = BTreeMap<(&'a str, OpKind, OpKind), BTreeMap<Extra, Vec<u64>>>;
 
-/// What sleeping and waking takes at channels of each kind; `kind_of` an event is that of its operation.
+/// What sleeping and waking takes at channels of each kind, and what it takes more to interrupt an idle CPU; `kind_of`
+/// an event is that of its operation.
 pub(super) fn measure(
     workload: &Workload,
     waits: &Waits,
     nr_kinds: usize,
     kind_of: impl Fn(&Event) -> Option<OpKind>,
-) -> Vec<WaitCosts> {
+) -> (Vec<WaitCosts>, Span) {
     let mut intervals = Intervals::new();
     for (task, of) in workload.tasks.iter().enumerate() {
         add_intervals(&mut intervals, (&of.name, task), &of.events, waits, &kind_of);
     }
-    let mut sums = vec![[(0, 0); 2]; nr_kinds];
+    let mut sums = vec![[Mean::default(); 3]; nr_kinds];
     intervals.values_mut().flat_map(BTreeMap::values_mut).for_each(|times| times.sort_unstable());
     for ((_, (kind, _), _), seen) in &intervals {
         let median = |of: Extra| {
             let times = seen.get(&of).filter(|times| times.len() >= SEEN_MIN)?;
             Some((upper_median(times)?, times.len() as u64))
         };
-        let [quiet, slept, woke, both] =
-            [Extra::Nothing, Extra::Slept, Extra::Woke, Extra::SleptAndWoke].map(median);
-        let pairs = [(0, slept, quiet), (0, both, woke), (1, woke, quiet), (1, both, slept)];
+        use Extra::{Kicked, Nothing, Slept, SleptAndKicked, SleptAndWoke, Woke};
+        let pairs = [
+            (SLEEP, Slept, Nothing),
+            (SLEEP, SleptAndWoke, Woke),
+            (SLEEP, SleptAndKicked, Kicked),
+            (WAKE, Woke, Nothing),
+            (WAKE, SleptAndWoke, Slept),
+            (KICK, Kicked, Nothing),
+            (KICK, SleptAndKicked, Slept),
+        ];
         for (which, more, less) in pairs {
-            let (Some((more_ns, nr_more)), Some((less_ns, nr_less))) = (more, less) else { continue };
-            let (sum, nr) = &mut sums[*kind][which];
-            *sum += u128::from(more_ns.saturating_sub(less_ns)) * u128::from(nr_more.min(nr_less));
-            *nr += u128::from(nr_more.min(nr_less));
+            let (Some((more_ns, nr_more)), Some((less_ns, nr_less))) = (median(more), median(less)) else {
+                continue;
+            };
+            sums[*kind][which].add(more_ns.saturating_sub(less_ns), nr_more.min(nr_less));
         }
     }
-    let all: [(u128, u128); 2] =
-        [0, 1].map(|which| sums.iter().fold((0, 0), |(sum, nr), of| (sum + of[which].0, nr + of[which].1)));
-    let cost = |of: &[(u128, u128); 2], which: usize| {
-        // what is unknown of one kind is as with the others
-        let (sum, nr) = if of[which].1 > 0 { of[which] } else { all[which] };
-        Span::from_ns(sum.checked_div(nr).unwrap_or(0) as u64).min(COST_MAX)
+    let all =
+        [SLEEP, WAKE, KICK].map(|which| sums.iter().fold(Mean::default(), |sum, of| sum.and(of[which])));
+    // where all wakeups are of one sort, that is what a wakeup takes
+    let wakes = if all[WAKE].nr > 0 { WAKE } else { KICK };
+    let kick = match all[WAKE].nr {
+        0 => Span::ZERO,
+        _ => all[KICK].span().saturating_sub(all[WAKE].span()),
     };
-    sums.iter().map(|of| WaitCosts { sleep: cost(of, 0), wake: cost(of, 1) }).collect()
+    // what is unknown of one kind is as with the others
+    let cost = |of: &[Mean; 3], which: usize| if of[which].nr > 0 { of[which] } else { all[which] }.span();
+    let of_kinds = sums.iter().map(|of| WaitCosts { sleep: cost(of, SLEEP), wake: cost(of, wakes) });
+    (of_kinds.collect(), kick)
+}
+
+/// Places of the costs that are measured; a kick holds what the wakeup itself takes.
+const SLEEP: usize = 0;
+const WAKE: usize = 1;
+const KICK: usize = 2;
+
+/// A mean of times.
+#[derive(Clone, Copy, Default)]
+struct Mean {
+    sum: u128,
+    nr: u128,
+}
+
+impl Mean {
+    fn add(&mut self, ns: u64, times: u64) {
+        self.sum += u128::from(ns) * u128::from(times);
+        self.nr += u128::from(times);
+    }
+    fn and(self, other: Mean) -> Mean {
+        Mean { sum: self.sum + other.sum, nr: self.nr + other.nr }
+    }
+    /// At most what a cost can be.
+    fn span(self) -> Span {
+        Span::from_ns(self.sum.checked_div(self.nr).unwrap_or(0) as u64).min(COST_MAX)
+    }
 }
 
 /// The intervals of one task in which nothing else happened.
@@ -94,7 +146,7 @@ fn add_intervals<'a>(
     kind_of: &impl Fn(&Event) -> Option<OpKind>,
 ) {
     let (mut before, mut is_pure) = (None, false);
-    let (mut cpu_ns, mut last_ns, mut sleeps, mut wakes) = (0, 0, 0, 0);
+    let (mut cpu_ns, mut last_ns, mut sleeps, mut wakes, mut kicks) = (0, 0, 0, 0, 0);
     for (row, event) in events.iter().enumerate() {
         let Some(length) = event.kind.length() else {
             last_ns = 0;
@@ -102,17 +154,21 @@ fn add_intervals<'a>(
         };
         cpu_ns += length.as_ns().saturating_sub(last_ns);
         last_ns = length.as_ns();
-        wakes += waits.woke.get(&(task, row)).map_or(0, Vec::len);
+        for woken in waits.woke.get(&(task, row)).into_iter().flatten() {
+            *(if woken.kicks { &mut kicks } else { &mut wakes }) += 1;
+        }
         match &event.kind {
             EventKind::Block { .. } if waits.slept.contains_key(&(task, row)) => sleeps += 1,
             EventKind::Object { .. } => {
                 let kind = kind_of(event);
                 if let (true, Some(kind), Some(before)) = (is_pure, kind, before) {
-                    let extra = match (sleeps, wakes) {
-                        (0, 0) => Some(Extra::Nothing),
-                        (1, 0) => Some(Extra::Slept),
-                        (0, 1) => Some(Extra::Woke),
-                        (1, 1) => Some(Extra::SleptAndWoke),
+                    let extra = match (sleeps, wakes, kicks) {
+                        (0, 0, 0) => Some(Extra::Nothing),
+                        (1, 0, 0) => Some(Extra::Slept),
+                        (0, 1, 0) => Some(Extra::Woke),
+                        (1, 1, 0) => Some(Extra::SleptAndWoke),
+                        (0, 0, 1) => Some(Extra::Kicked),
+                        (1, 0, 1) => Some(Extra::SleptAndKicked),
                         _ => None,
                     };
                     if let Some(extra) = extra {
@@ -121,7 +177,7 @@ fn add_intervals<'a>(
                     }
                 }
                 (before, is_pure) = (kind, true);
-                (cpu_ns, sleeps, wakes) = (0, 0, 0);
+                (cpu_ns, sleeps, wakes, kicks) = (0, 0, 0, 0);
             }
             _ => is_pure = false,
         }
@@ -130,7 +186,12 @@ fn add_intervals<'a>(
 
 /// Takes the costs out of the lengths: of a sleep after it, of a wakeup before the operation that made it and, as far
 /// as there is not so much, after it.
-pub(super) fn take_out(workload: &mut Workload, waits: &Waits, cost_of: impl Fn(ObjectId) -> WaitCosts) {
+pub(super) fn take_out(
+    workload: &mut Workload,
+    waits: &Waits,
+    cost_of: impl Fn(ObjectId) -> WaitCosts,
+    kick: Span,
+) {
     let mut gaps: HashMap<EventId, (Span, Span)> = HashMap::new();
     for (task, of) in workload.tasks.iter_mut().enumerate() {
         let (mut owed, mut old, mut new) = (Span::ZERO, Span::ZERO, Span::ZERO);
@@ -139,8 +200,11 @@ pub(super) fn take_out(workload: &mut Workload, waits: &Waits, cost_of: impl Fn(
                 (old, new) = (Span::ZERO, Span::ZERO);
                 continue;
             };
-            for object in waits.woke.get(&(task, row)).into_iter().flatten() {
-                owed += cost_of(*object).wake;
+            for woken in waits.woke.get(&(task, row)).into_iter().flatten() {
+                owed += cost_of(woken.object).wake;
+                if woken.kicks {
+                    owed += kick;
+                }
             }
             let gap = length.saturating_sub(old);
             let off = gap.min(owed);

@@ -11,7 +11,7 @@
 //! A wait in `poll` or `epoll_wait` is taken the same way: for the receipt that follows it before the next block. Other
 //! blocks (timers, disks, children, futexes) stay as they are.
 
-use super::costs::{Waits, measure, take_out};
+use super::costs::{Waits, Woken, measure, take_out};
 use super::edit::{Edits, apply};
 use crate::{
     Event, EventId, EventKind, Object, ObjectId, ObjectKind, ObjectOp, WaitCosts, Wakes, Wakeup, Workload,
@@ -28,6 +28,8 @@ pub(crate) struct Channels {
     list: Vec<Seen>,
     /// Tasks that wait for several files at once.
     pollers: BTreeSet<usize>,
+    /// Wakeups by a task onto another CPU that was idle.
+    kicks: BTreeSet<EventId>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -89,6 +91,12 @@ impl Channels {
         self.pollers.insert(task);
     }
 
+    /// The last wakeup among these events was one onto another, idle CPU.
+    pub fn kicked(&mut self, events: &[Event]) {
+        let last = events.iter().rev().find(|event| matches!(event.kind, EventKind::Wakeup(_)));
+        self.kicks.extend(last.map(|event| event.eid));
+    }
+
     /// The tasks that stay in the workload, by their rows there.
     pub fn renumber(&mut self, rows: &[Option<TaskId>]) {
         let kept = self.pollers.iter().filter_map(|task| rows[*task].map(TaskId::index));
@@ -127,8 +135,9 @@ fn op_of(event: &Event) -> Option<ObjectOp> {
     }
 }
 
-/// Turns operations that were derived one by one into channels with waits.
-pub(crate) fn put_in(workload: &mut Workload, channels: &Channels) {
+/// Turns operations that were derived one by one into channels with waits. Gives what it costs to interrupt an idle
+/// CPU.
+pub(crate) fn put_in(workload: &mut Workload, channels: &Channels) -> Span {
     let (counted, merged) = merge_polled(workload, channels);
     let traffic = traffic_of(workload, channels.list.len());
     let kind_of = |id: ObjectId| channels.list[id.0 as usize].kind;
@@ -144,8 +153,8 @@ pub(crate) fn put_in(workload: &mut Workload, channels: &Channels) {
     }
     let op_kind =
         |event: &Event| op_of(event).map(side).map(|(object, sends)| (kind_of(object).index(), sends));
-    let costs = measure(workload, &waits, SeenKind::NR, op_kind);
-    take_out(workload, &waits, |id| costs[kind_of(id).index()]);
+    let (costs, kick) = measure(workload, &waits, SeenKind::NR, op_kind);
+    take_out(workload, &waits, |id| costs[kind_of(id).index()], kick);
     apply(workload, &edits);
     let rows = add_objects(workload, channels, (&traffic, &usable, &counted), &costs);
     for event in workload.tasks.iter_mut().flat_map(|task| &mut task.events) {
@@ -154,6 +163,11 @@ pub(crate) fn put_in(workload: &mut Workload, channels: &Channels) {
         }
     }
     note(workload, channels, (&traffic, &usable), (waits.slept.len() as u64, nr_blocks), merged);
+    if kick > Span::ZERO {
+        let text = format!("{kick}, paid by who wakes: kick in a file of costs");
+        workload.notes.insert("interrupting an idle CPU".to_string(), text);
+    }
+    kick
 }
 
 /// What there is, for the notes of the workload.
@@ -337,7 +351,8 @@ fn edits_of(
         edits.blocks.insert(row, first.then(|| op_of(&events[own])).flatten());
         edits.removed.insert(own);
         waits.slept.insert((task, row), object);
-        waits.woke.entry(*place).or_default().push(object);
+        let kicks = channels.kicks.contains(&pair[1].eid);
+        waits.woke.entry(*place).or_default().push(Woken { object, kicks });
     }
     edits
 }

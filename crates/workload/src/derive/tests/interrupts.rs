@@ -1,6 +1,7 @@
 //! Interrupts and softirqs: whose time, whose wakeups?
 
 use super::*;
+use schedlab_units::CpuSet;
 
 /// ```text
 /// us    0        10         20  22     25      30         40            50
@@ -53,6 +54,46 @@ fn interrupts_are_not_the_tasks_cpu_time_but_its_own_softirqs_are() {
     let kept = interrupted().derive_with(keep, None);
     assert_eq!(life(&kept.workload, 7), "runnable B50");
     assert_eq!(kept.summary.interrupt_ns, 0);
+
+    let replay = DeriveOptions { interrupts: InterruptRule::Replay, ..DeriveOptions::default() };
+    let replayed = interrupted().derive_with(replay, None);
+    assert_eq!(life(&replayed.workload, 7), "runnable B37");
+    let thief = replayed.workload.tasks.last().unwrap();
+    assert_eq!((thief.name.as_str(), thief.params.unwrap().rt_priority), ("interrupts-cpu0", 99));
+    assert_eq!(thief.affinity, Some(CpuSet::single(CpuId(0))));
+    assert_eq!(thief.cpu_demand(), Span::from_us(13), "from 10 to 20, and from 22 to 25");
+}
+
+/// ```text
+/// us    0         10        20        30    an agent hides 7's switches out; the kernel has booked 6 and 3 us for it
+/// cpu0  777777????????????? 888       777
+/// ```
+#[test]
+fn what_the_kernel_has_booked_settles_stays_whose_end_is_not_seen() {
+    let trace = |booked: bool| {
+        let mut trace = Trace::default();
+        trace.switch(0, 0, 0, 'R', 7);
+        if booked {
+            let what = SchedEvent::StatRuntime { pid: Pid(7), runtime_ns: 6_000 };
+            trace.push(6, 0, 7, Context::Task, what);
+        }
+        // 8 is found there: nobody saw 7 leave
+        trace.waking(20, 0, 8, 9).switch(23, 0, 8, '+', 7);
+        if booked {
+            let what = SchedEvent::StatRuntime { pid: Pid(7), runtime_ns: 7_000 };
+            trace.push(30, 0, 7, Context::Task, what);
+        }
+        // and more, so that 7 is not left out
+        for us in [30, 32, 34, 36] {
+            trace.switch(us, 0, 7, '+', 8).switch(us + 1, 0, 8, '+', 7);
+        }
+        trace.switch(38, 0, 7, 'X', 0);
+        trace.derive()
+    };
+    let (inferred, settled) = (trace(false), trace(true));
+    assert!(life(&inferred.workload, 7).ends_with("E11"), "nothing of the first stay");
+    assert!(life(&settled.workload, 7).ends_with("E17"), "6 us of it: {}", life(&settled.workload, 7));
+    assert_eq!(settled.workload.notes["stays whose length sched_stat_runtime tells"], "1");
 }
 
 #[test]

@@ -252,3 +252,42 @@ fn who_polls_takes_what_comes_first() {
     assert_eq!(life(task(&reads, 2)), "R100@2 r30@6 E18");
     assert!(polls.notes["messages"].contains("1 channels whose reader polls"), "{}", polls.notes["messages"]);
 }
+
+// us     0         1
+//        0123456789012         twenty times, 13 us each, after the twenty of the other kind
+// cpu0   111s1w11s22r2B        at w it wakes its reader on its own CPU, and returns 2 us later than it would
+// cpu1   .............
+#[test]
+fn a_wakeup_that_interrupts_an_idle_cpu_is_told_from_others() {
+    let mut trace = Trace::default();
+    trace.switch(0, 0, 0, 'R', 1).switch(0, 1, 0, 'R', 2);
+    for start in (0..200).step_by(10) {
+        trace
+            .call(start + 3, 0, 1, 77, Direction::Send, 100)
+            .call(start + 4, 1, 2, 77, Direction::Receive, 100)
+            .switch(start + 5, 1, 2, 'S', 0)
+            .waking(start + 6, 0, 1, 2)
+            .switch(start + 6, 1, 0, 'R', 2)
+            .call(start + 10, 0, 1, 77, Direction::Send, 100)
+            .call(start + 11, 1, 2, 77, Direction::Receive, 100);
+    }
+    trace.switch(205, 1, 2, 'S', 0);
+    for start in (210..470).step_by(13) {
+        trace
+            .call(start + 3, 0, 1, 77, Direction::Send, 100)
+            .waking(start + 5, 0, 1, 2)
+            .call(start + 8, 0, 1, 77, Direction::Send, 100)
+            .switch(start + 8, 0, 1, 'R', 2)
+            .call(start + 9, 0, 2, 77, Direction::Receive, 100)
+            .call(start + 10, 0, 2, 77, Direction::Receive, 100)
+            .switch(start + 13, 0, 2, 'S', 1);
+    }
+    trace.switch(480, 0, 1, 'X', 0);
+    let options = DeriveOptions { messages: Messages::Recorded, ..DeriveOptions::default() };
+    let derived = trace.derive_with(options, None);
+    let [pipe] = &derived.workload.objects[..] else { panic!("{:?}", derived.workload.objects) };
+    assert_eq!((pipe.costs.wake, derived.summary.kick), (Span::from_us(2), Span::from_us(2)));
+    let lengths = life(task(&derived.workload, 1));
+    assert!(lengths.starts_with("S100@3 S100@6 S100@9"), "4 us are taken out of the second: {lengths}");
+    assert!(lengths.ends_with("S100@250 E260"), "2 us out of each of the last twenty: {lengths}");
+}

@@ -1,0 +1,37 @@
+#!/bin/sh
+# Records the workloads of `schedlab validate` inside a guest, with the guest's own tracing, and replays each under the port
+# of the very same kernel: what differs is the model's, not the version's. One CPU; deterministic. The first time each run
+# takes some 25 s; later ones come from the cache. Writes a page and prints the table of docs/fidelity.md, for each kernel and each way to replay.
+# Usage: scripts/fidelity-guest.sh [FOLDER] [SERIES...]
+set -eu
+schedlab=${SCHEDLAB:-$(pwd)/target/release/schedlab}
+out=${1:-out/fidelity-guest}
+[ $# -gt 0 ] && shift
+mkdir -p "$out"
+for series in "${@:-6.12 6.1}"; do for kernel in $series; do
+    recordings=
+    while read -r name workload duration; do
+        "$schedlab" guest run "$workload" --kernel "$kernel" --duration "$duration" \
+            --recording "$out/$name-$kernel.dat" --json "$out/$name-$kernel.json"
+        recordings="$recordings $out/$name-$kernel.dat"
+    done <<W
+fairbench fairbench 20s
+responsebench responsebench 20s
+hogs hogs:0,5,-5,10 10s
+eight-hogs hogs:0,0,0,0,5,5,-5,-5 10s
+sleepers sleepers:8,3ms,7ms 10s
+tick-sleepers sleepers 10s
+periodic-rt periodic-rt 10s
+deadline deadline 10s
+cgroup cgroup 10s
+ping-pong ping-pong 10s
+hackbench hackbench 5s
+yielders yielders 5s
+W
+    for choice in ${CHOICES:-none recorded}; do
+        echo "kernel $kernel, --costs $choice"
+        # shellcheck disable=SC2086 # a list of files
+        "$schedlab" fidelity $recordings --no-causes --costs "$choice" --sched "linux-$kernel" \
+            --html "$out/$kernel-$choice.html" --json "$out/$kernel-$choice.json"
+    done
+done; done
