@@ -324,7 +324,7 @@ impl Server<'_> {
     fn job(&mut self, control: &RaceControl) -> Result<Turned, String> {
         if let WholeTask::Watch { choices } = &self.job.task {
             let given = stops(choices);
-            (self.is_child, self.traces) = (true, true);
+            (self.is_child, self.watch) = (true, Watch::Accesses);
             // SAFETY: the memory is this process's; each point is noted, where gdb can stop
             unsafe { control.trace(Some((self.trace, TRACE_MAX))) };
             crate::engine::watch();
