@@ -646,8 +646,8 @@ impl<K: Kernel, O: Order> Machine<K, O> {
     }
 
     /// The task on this CPU takes its next step, and those after it that do not enter the kernel and come before
-    /// anything else: other CPUs' events, the CPU's own timer, `others`. What it enters the kernel with; `None`: that has
-    /// been done, or another event comes first.
+    /// anything else: other CPUs' events, the CPU's own timer, `others`. What it enters the kernel with; `None`: that
+    /// has been done, or another event comes first.
     #[inline(always)]
     fn own_steps(&mut self, cpu: CpuId, others: Key) -> Result<Option<(TaskId, Op<'static>)>, Box<Fault>> {
         let Cpu { user: id, timer, .. } = self.cpus[cpu.index()];

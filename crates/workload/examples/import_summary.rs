@@ -1,8 +1,8 @@
 //! Imports a trace and prints what came out: `import_summary [--tasks] [--lenient] [--recorded] [--text] TRACE`.
 //!
 //! With --tasks a line per task: pid, name, CPU time (ns), BLOCKs, WAKEUPs, FORKs, YIELDs, PRIOs; to be
-//! compared with what another reader of the trace counts. --recorded: with the objects of `record --objects`. --text: the
-//! workload itself.
+//! compared with what another reader of the trace counts. --recorded: with the objects of `record --objects`. --text:
+//! the workload itself.
 
 use schedlab_trace::Mode;
 use schedlab_workload::derive::{DeriveOptions, import_trace};

@@ -92,7 +92,7 @@ pub(super) struct LockPlace {
     pub offset: u64,
 }
 
-/// The C libraries of this host: glibc's, where it keeps its locks since 2.34 and where it kept them before, and musl's.
+/// The C libraries of this host: glibc's, where it keeps its locks since 2.34 and where it kept them before; musl's.
 const LIBRARIES: [&str; 9] = [
     "/lib/x86_64-linux-gnu/libc.so.6",
     "/lib64/libc.so.6",

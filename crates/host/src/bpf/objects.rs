@@ -118,8 +118,8 @@ pub(super) fn read_user(asm: &mut Asm, bytes: i32) {
 }
 
 impl Generator<'_> {
-    /// Puts key, kind, room and call on the stack, or goes to `out` if the call is none that sends or receives something
-    /// here.
+    /// Puts key, kind, room and call on the stack, or goes to `out` if the call is none that sends or receives
+    /// something here.
     pub(super) fn object_of_call(&self, asm: &mut Asm, which: Which, out: Label) -> Result<(), Unsupported> {
         let (found, send, done) = (asm.label(), asm.label(), asm.label());
         asm.load(Size::Long, R1, R6, 0);

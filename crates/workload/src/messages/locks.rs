@@ -11,9 +11,9 @@
 //! workload   UNLOCK m, RECV c (slept), LOCK m                                    a signal that comes first is not lost
 //! ```
 //!
-//! A futex without functions, and a condition, becomes a semaphore if its wakers never wait there and each wakeup woke a
-//! recorded wait: who comes takes what there is. Otherwise its waits stay recorded blocks: a task could take what it put
-//! in itself. What contradicts itself (a lock by who holds it, an unlock by who does not) is left out and counted.
+//! A futex without functions, also that of a condition, becomes a semaphore if one task alone waits there, its wakers
+//! never do, and each wakeup woke a recorded wait. Otherwise its waits stay recorded blocks: a task could take what it
+//! put in itself, or what another one needs to go on, and the replay could end in a deadlock that the program has not. What contradicts itself (a lock by who holds it, an unlock by who does not) is left out and counted.
 
 use super::edit::Insert;
 use super::recorded::{Channels, SeenKind, op_of};
@@ -325,7 +325,9 @@ pub(super) fn settle(workload: &mut Workload, channels: &Channels) -> Settled {
     let users = users(workload, channels);
     let mut settled = Settled::default();
     for (row, (seen, of)) in channels.list.iter().zip(&users).enumerate() {
-        let waited_alike = of.waited > 0 && of.waited == of.woken && of.wakers.is_disjoint(&of.waiters);
+        // where several wait, one could take what another needs to go on
+        let is_alone = of.waiters.len() == 1 && of.wakers.is_disjoint(&of.waiters);
+        let waited_alike = is_alone && of.waited == of.woken;
         let parties = u64::from(seen.room);
         let (level, least) = channels.locks.levels.get(&(row as u32)).copied().unwrap_or((0, 0));
         let is_counted = matches!(seen.kind, SeenKind::Sync(SyncKind::Semaphore));

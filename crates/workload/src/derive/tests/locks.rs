@@ -128,7 +128,7 @@ fn a_lock_that_inherits_priority_is_named_and_one_that_is_used_alone_goes() {
     assert_eq!((workload.objects.len(), life(&workload, 1)), (1, "L1 U10 E19".into()));
 }
 
-// A recursive mutex is locked twice, a plain one once too often, another is let go by who does not hold it and one is held
+// A recursive mutex is locked twice, a plain one once too often, and one is held
 // to the end. An attempt that is followed by an unlock has got the mutex.
 #[test]
 fn locks_that_contradict_themselves_are_counted() {
