@@ -88,6 +88,11 @@ fn what() -> impl Strategy<Value = SchedEvent> {
     ]
 }
 
+/// Time since the event before, CPU, task, context, whether the task is the one that should be there, what.
+fn step() -> impl Strategy<Value = (u64, u32, i32, usize, bool, SchedEvent)> {
+    (0..40_000u64, 0..3u32, 0..7i32, 0..4usize, any::<bool>(), any_event())
+}
+
 fn any_event() -> impl Strategy<Value = SchedEvent> {
     prop_oneof![3 => what(), 2 => at_objects()]
 }
@@ -134,7 +139,7 @@ proptest! {
 
     #[test]
     fn any_events_give_a_workload_that_keeps_the_rules(
-        events in prop::collection::vec((0..40_000u64, 0..3u32, 0..7i32, 0..4usize, any::<bool>(), any_event()), 1..150),
+        events in prop::collection::vec(step(), 1..150),
         all_yields in any::<bool>(),
         softirq in 0..3usize,
         messages in prop::sample::select(Messages::ALL.to_vec()),

@@ -29,7 +29,7 @@ impl LockFunction {
         LOCK_CALLS[self.0].1
     }
 
-    /// Where the library keeps what is told of the object: `__kind` of pthread_mutex_t, `private` of sem_t, `count` of
+    /// Where the library keeps what it knows of the object: `__kind` of pthread_mutex_t, `private` of sem_t, `count` of
     /// pthread_barrier_t (sysdeps/nptl/bits/struct_mutex.h, internaltypes.h of glibc).
     fn detail(self) -> Option<i32> {
         match self.call() {

@@ -13,7 +13,8 @@
 //!
 //! A futex without functions, also that of a condition, becomes a semaphore if one task alone waits there, its wakers
 //! never do, and each wakeup woke a recorded wait. Otherwise its waits stay recorded blocks: a task could take what it
-//! put in itself, or what another one needs to go on, and the replay could end in a deadlock that the program has not. What contradicts itself (a lock by who holds it, an unlock by who does not) is left out and counted.
+//! put in itself, or what another one needs to go on, and the replay could end in a deadlock that the program has not.
+//! What contradicts itself (a lock by who holds it, an unlock by who does not) is left out and counted.
 
 use super::edit::Insert;
 use super::recorded::{Channels, SeenKind, op_of};
@@ -57,7 +58,7 @@ pub(super) struct Locks {
     parents: HashMap<u32, u32>,
     /// Forked tasks by their number, with their parents.
     born: HashMap<i32, (usize, usize)>,
-    /// Where the ends of tasks are told.
+    /// Where tasks tell of their ends.
     pub ends: HashMap<usize, u32>,
     /// Futexes whose waiters were put to another one.
     links: Vec<(u32, u32)>,
@@ -97,7 +98,7 @@ impl Locks {
     }
 }
 
-/// A lock that is taken if it is free stands as a TICK until it is known whether it was; what a semaphore gives and takes
+/// A lock that is taken if it is free stands as a TICK until it is known whether it was. What a semaphore gives, takes
 /// as SIGNAL and ARRIVE, beside the SENDs and RECVs of its futex.
 fn attempt(object: ObjectId) -> ObjectOp {
     ObjectOp::Tick { object, period: Span::ZERO }
@@ -209,8 +210,8 @@ fn within(channels: &mut Channels, task: usize, key: u64, kind: SyncKind) -> Obj
     ObjectId(row)
 }
 
-/// What a futex belongs to: the lock that has its address, or itself; then the condition or barrier that the task is in is
-/// its parent.
+/// What a futex belongs to: the lock that has its address, or itself. In the second case the condition or barrier that
+/// the task is in is its parent.
 fn futex(channels: &mut Channels, task: usize, key: u64) -> ObjectId {
     let known = channels.known(key).filter(|row| {
         let kind = channels.list[*row as usize].kind;
@@ -629,8 +630,8 @@ pub(super) fn note(
         .collect();
     let counts = channels.locks.counts;
     let mut note = format!(
-        "{}; {nr_waits} of {nr_blocks} blocks that a task ended are waits at them; {} wakeups at futexes woke nobody, {} \
-         waits found their value changed, {} ended without a wakeup",
+        "{}; {nr_waits} of {nr_blocks} blocks that a task ended are waits at them; {} wakeups at futexes woke nobody, \
+         {} waits found their value changed, {} ended without a wakeup",
         kinds.join(", "),
         counts.woke_nobody,
         counts.changed,

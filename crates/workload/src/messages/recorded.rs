@@ -8,8 +8,8 @@
 //! workload   A: ....................... SEND 100 pipe               B: RECV 100 pipe (slept)
 //! ```
 //!
-//! A wait in `poll` or `epoll_wait` is taken the same way: for the receipt that follows it before the next block. Waits at
-//! futexes and locks stand in `locks.rs`. Other blocks (timers, disks) stay as they are.
+//! A wait in `poll` or `epoll_wait` is taken the same way: for the receipt that follows it before the next block. Waits
+//! at futexes and locks stand in `locks.rs`. Other blocks (timers, disks) stay as they are.
 
 use super::costs::{Waits, measure, take_out};
 use super::edit::{Edits, apply};
@@ -135,7 +135,7 @@ impl Channels {
         self.locks.born(tid, task, parent);
     }
 
-    /// Where the end of a task is told to who joins it.
+    /// Where a task tells of its end to who joins it.
     pub fn end_of(&mut self, task: usize) -> ObjectId {
         if let Some(row) = self.locks.ends.get(&task) {
             return ObjectId(*row);
