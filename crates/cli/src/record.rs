@@ -55,10 +55,11 @@ pub(crate) struct RecordArgs {
     /// theirs.
     #[arg(long, alias = "irq")]
     pub interrupts: bool,
-    /// Record what is sent and received at pipes and sockets too: what a replay needs to know whether a task waits
-    /// (`--messages recorded`). Needs programs (bpf).
-    #[arg(long)]
-    pub objects: bool,
+    /// Record what tasks wait for each other at, too: what is sent and received at pipes, sockets, eventfds and message
+    /// queues, who waits and wakes at futexes (`--messages recorded`). Needs programs (bpf). `locks`: also the C
+    /// library's locks, conditions, semaphores and barriers, which make no system call where nobody waits.
+    #[arg(long, value_name = "WHICH", num_args = 0..=1, require_equals = true, default_missing_value = "calls")]
+    pub objects: Option<Objects>,
     /// Measure what recording costs here, per type of event and per event from the buffer to the file, beside
     /// WARP's published values (about a minute); RUNS runs of each workload, 0 for the types of event alone.
     #[arg(long, value_name = "RUNS", num_args = 0..=1, default_missing_value = "5")]
@@ -79,6 +80,15 @@ pub(crate) struct RecordArgs {
     /// The command, after `--`.
     #[arg(last = true)]
     pub command: Vec<String>,
+}
+
+/// What `--objects` records.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Objects {
+    /// System calls.
+    Calls,
+    /// Also functions of the C library's locks.
+    Locks,
 }
 
 fn parse_backend(text: &str) -> std::result::Result<Backend, String> {
@@ -111,6 +121,9 @@ pub(crate) fn record(args: &RecordArgs, ui: &Ui) -> Result<()> {
     let recorded = capture(&options, ui).map_err(Failure::input)?;
     ui.say(recorded.to_string().trim_end());
     ui.say(cost(&recorded));
+    if let Some(objects) = args.objects {
+        ui.say(about_locks(objects));
+    }
     if !args.command.is_empty() && recorded.ended == RecordEnd::Duration {
         ui.say("the command ran on after the recording");
     }
@@ -169,6 +182,23 @@ fn json(overhead: &Overhead) -> Value {
     })
 }
 
+/// What is known of locks, and what knowing it costs.
+fn about_locks(objects: Objects) -> String {
+    if objects == Objects::Calls {
+        return "locks: contended ones only, for a lock that nobody holds makes no system call. Under another schedule \
+            a replay has too few waits for them; --objects=locks records all"
+            .to_string();
+    }
+    let cost = overhead::lock_cost();
+    cost.map_or("locks: no program can be put at the C library here".to_string(), |us| {
+        format!(
+            "locks: each one taken or let go cost {:.2} us ({:.2} to {:.2}), measured just now, of every process that \
+             uses these libraries",
+            us.median, us.low, us.high
+        )
+    })
+}
+
 /// What the recorder itself has used.
 fn cost(recorded: &RecordedTrace) -> String {
     let way = match &recorded.method {
@@ -223,7 +253,8 @@ fn options(args: &RecordArgs) -> Result<RecordOptions> {
     if args.interrupts {
         options.events = EventChoice::default().with_interrupts();
     }
-    options.events.objects = args.objects;
+    options.events.objects = args.objects.is_some();
+    options.events.locks = args.objects == Some(Objects::Locks);
     options.backend = args.backend;
     (options.start_on, options.stop_on) = (args.start_on, args.stop_on);
     options.user = match &args.user {

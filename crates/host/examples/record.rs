@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! record [-o FILE] [-t SECONDS] [--tree] [--pid P]... [--buffer-kb N] [--irq] [--softirq] [--stat-runtime]
-//!        [--ftrace] [--bpf] [--no-syscalls] [--level ZSTD] [--anonymise rename|drop] [-- CMD...]
+//!        [--objects] [--locks] [--ftrace] [--bpf] [--no-syscalls] [--level ZSTD] [--anonymise rename|drop] [-- CMD...]
 //! ```
 
 use std::ffi::OsString;
@@ -57,6 +57,8 @@ fn run() -> Result<ExitCode, String> {
             "--irq" => events.irq = true,
             "--softirq" => events.softirq = true,
             "--stat-runtime" => events.stat_runtime = true,
+            "--objects" => events.objects = true,
+            "--locks" => events.locks = true,
             "--no-syscalls" => events.syscalls = false,
             "--" => argv.extend(words.by_ref()),
             _ => return Err(format!("unknown word {word:?}")),

@@ -106,7 +106,7 @@ fn programs(tracefs: &Tracefs, instance: &Instance, options: &RecordOptions) -> 
         hierarchy(),
         options.buffer_kb,
         options.buffer_percent,
-        folder,
+        (folder, recorded_pids(&options.what)),
     )?;
     // The instance records what is left over; and the trace takes its description of clock and formats from it.
     let text = |e: HostError| e.to_string();
@@ -114,7 +114,7 @@ fn programs(tracefs: &Tracefs, instance: &Instance, options: &RecordOptions) -> 
     let mut enabled = EnabledEvents { enabled: made.enabled, missing: Vec::new() };
     let mut rest = None;
     // nobody else can record these
-    let (own, others) = made.rest.into_iter().partition(|(name, _)| name == events::OBJECT);
+    let (own, others) = made.rest.into_iter().partition(|(name, _)| events::is_ours(name));
     (enabled.missing, made.rest) = (own, others);
     if !made.rest.is_empty() {
         if page_size != bpf::PAGE {
@@ -138,12 +138,20 @@ fn programs(tracefs: &Tracefs, instance: &Instance, options: &RecordOptions) -> 
     })
 }
 
+/// Processes that run already and are recorded.
+fn recorded_pids(what: &RecordRequest) -> &[i32] {
+    match what {
+        RecordRequest::Processes { pids, .. } => pids,
+        _ => &[],
+    }
+}
+
 /// Kinds of events that would be left to ftrace; `None` where the kernel takes no programs at all.
 pub(crate) fn rest_for_ftrace() -> Option<usize> {
     let tracefs = Tracefs::open().ok()?;
     let names = events::EventChoice::default().names();
     let folder = std::env::temp_dir();
-    let (recorder, made) = BpfRecorder::new(&tracefs, names, None, 64, 50, &folder).ok()?;
+    let (recorder, made) = BpfRecorder::new(&tracefs, names, None, 64, 50, (&folder, &[])).ok()?;
     drop(recorder);
     Some(made.rest.len())
 }

@@ -13,6 +13,7 @@
 //! | irq, softirq (optional) | time taken by interrupts, and on whose behalf |
 //! | irq_vectors (optional, x86) | the CPU's own interrupts: its timer, messages of other CPUs |
 //! | schedlab:object (optional) | what was sent and received, and where: no kernel has it, a program writes it |
+//! | schedlab:lock (optional) | the C library's locks: programs at its functions write it, as schedlab:object |
 //! | sched_stat_runtime (optional) | the kernel's own account of CPU time; up to 97 % of the volume |
 //!
 //! An event that is missing is reported and skipped, except sched_switch.
@@ -60,6 +61,13 @@ const STAT_RUNTIME: &[&str] = &["sched:sched_stat_runtime"];
 
 /// What happens at pipes and sockets; only programs can record it.
 pub const OBJECT: &str = "schedlab:object";
+/// What is done at the C library's locks: programs write it, too, as [`OBJECT`].
+pub const LOCK: &str = "schedlab:lock";
+
+/// Whether programs alone can record this event.
+pub(crate) fn is_ours(name: &str) -> bool {
+    name == OBJECT || name == LOCK
+}
 
 /// Which events to ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,8 +84,10 @@ pub struct EventChoice {
     pub softirq: bool,
     /// The kernel's own account of CPU time: many events.
     pub stat_runtime: bool,
-    /// What is sent and received, at which pipe or socket.
+    /// What is sent and received, at which pipe or socket; who waits at which futex.
     pub objects: bool,
+    /// Locks of the C library, taken and let go.
+    pub locks: bool,
 }
 
 impl Default for EventChoice {
@@ -90,6 +100,7 @@ impl Default for EventChoice {
             softirq: false,
             stat_runtime: false,
             objects: false,
+            locks: false,
         }
     }
 }
@@ -118,6 +129,7 @@ impl EventChoice {
             (self.softirq, SOFTIRQ),
             (self.stat_runtime, STAT_RUNTIME),
             (self.objects, &[OBJECT][..]),
+            (self.locks, &[LOCK][..]),
         ] {
             if wanted {
                 names.extend(list.iter().map(|&name| name.to_owned()));
@@ -150,7 +162,7 @@ pub(crate) fn enable_these(instance: &Instance, names: Vec<String>) -> Result<En
     for name in names {
         let (system, event) = split(&name);
         let folder = format!("events/{system}/{event}");
-        let problem = if name == OBJECT {
+        let problem = if is_ours(&name) {
             "only programs in the kernel can record it (--backend bpf)".to_owned()
         } else if !instance.has(&folder) {
             "this kernel does not have it".to_owned()

@@ -462,7 +462,7 @@ fn describe(
         |system: &str, event: &str| enabled.enabled.iter().any(|name| events::split(name) == (system, event));
     let mut meta = TraceMeta::from_tracefs(tracefs.root(), instance.path(), wanted)
         .map_err(|e| HostError::Trace { path: options.output.clone(), problem: e.to_string() })?;
-    if wanted("schedlab", "object") {
+    if enabled.enabled.iter().any(|name| events::is_ours(name)) {
         let formats = vec![OBJECT_FORMAT.as_bytes().to_vec()];
         meta.systems.push(EventSystem { name: "schedlab".to_owned(), formats });
     }

@@ -29,7 +29,7 @@ mod steer;
 mod steps;
 
 use crate::kernel::{
-    Action, Change, Control, Fault, FaultKind, FileRequest, Kernel, Reading, Stimulus, Yield,
+    Action, Change, Control, Fault, FaultKind, FileRequest, Kernel, Op, Reading, Stimulus, Yield,
 };
 use crate::objects::Objects;
 use crate::order::{FirstPosted, Order, Turn};
@@ -617,22 +617,10 @@ impl<K: Kernel, O: Order> Machine<K, O> {
             }
             match key.class() {
                 CLASS_OP => {
-                    let state = &mut self.cpus[cpu.index()];
-                    state.since_ns = self.now_ns;
-                    let Cpu { user: id, timer, .. } = *state;
-                    match self.next_step(cpu, id) {
-                        Act::Enter(op) => (cpu, Stimulus::Op(id, op)),
-                        Act::Note { other, what, value } => {
-                            // it goes on computing
-                            self.note(cpu, id, other, what, value);
-                            self.queue.set(cpu.index(), timer.min(self.next_step_key(cpu, id)));
-                            return Ok(true);
-                        }
-                        Act::Nothing => {
-                            self.queue.set(cpu.index(), timer.min(self.next_step_key(cpu, id)));
-                            return Ok(true);
-                        }
-                        Act::Seldom(code) => return self.operate_seldom(cpu, id, code).map(|()| true),
+                    let others = limit.min(Key::new(wheel_ns, CLASS_DEVICE));
+                    match self.own_steps(cpu, others)? {
+                        Some((id, op)) => (cpu, Stimulus::Op(id, op)),
+                        None => return Ok(true),
                     }
                 }
                 CLASS_TIMER => {
@@ -658,6 +646,31 @@ impl<K: Kernel, O: Order> Machine<K, O> {
         };
         // the one place where the kernel is entered: the rest of the loop is around it
         self.step_here(cpu, stimulus).map(|()| true)
+    }
+
+    /// The task on this CPU takes its next step, and those after it that do not enter the kernel and come before
+    /// anything else: other CPUs' events, the CPU's own timer, `others`. What it enters the kernel with; `None`: that
+    /// has been done, or another event comes first.
+    #[inline(always)]
+    fn own_steps(&mut self, cpu: CpuId, others: Key) -> Result<Option<(TaskId, Op<'static>)>, Box<Fault>> {
+        let Cpu { user: id, timer, .. } = self.cpus[cpu.index()];
+        loop {
+            self.cpus[cpu.index()].since_ns = self.now_ns;
+            match self.next_step(cpu, id) {
+                Act::Enter(op) => return Ok(Some((id, op))),
+                // it goes on computing
+                Act::Note { other, what, value } => self.note(cpu, id, other, what, value),
+                Act::Nothing => {}
+                Act::Seldom(code) => return self.operate_seldom(cpu, id, code).map(|()| None),
+            }
+            let key = timer.min(self.next_step_key(cpu, id));
+            self.queue.set(cpu.index(), key);
+            let is_first = self.queue.first() == (key, cpu.index()) && key < others;
+            if O::STEERS || !is_first || key.class() != CLASS_OP || self.acting.is_some() {
+                return Ok(None);
+            }
+            self.now_ns = key.time_ns();
+        }
     }
 
     /// Whether a CPU that has been posted an interrupt is idle, and takes it only when it has come out of that.

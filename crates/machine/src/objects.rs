@@ -72,6 +72,9 @@ struct Visit {
 struct ObjectState {
     kind: ObjectKind,
     closed: bool,
+    is_stream: bool,
+    /// What a channel holds at most.
+    most: u64,
     /// What is in a channel or semaphore.
     level: u64,
     /// Who holds a mutex.
@@ -108,6 +111,12 @@ impl Objects {
         let state = |object: &Object| ObjectState {
             kind: object.kind,
             closed: object.is_closed,
+            is_stream: matches!(object.kind, ObjectKind::Stream { .. }),
+            most: match object.kind {
+                ObjectKind::Channel { capacity: Some(capacity), .. }
+                | ObjectKind::Stream { capacity: Some(capacity), .. } => capacity.into(),
+                _ => u64::MAX,
+            },
             level: match object.kind {
                 ObjectKind::Channel { start, .. }
                 | ObjectKind::Stream { start, .. }
@@ -155,7 +164,77 @@ impl Objects {
     }
 
     /// The task begins an operation, or goes on with it; `recorded`: what it did where it was recorded.
+    #[inline]
     pub fn operate(&mut self, task: TaskId, op: ObjectOp, recorded: Recorded) -> Did {
+        match self.at_once(task, op, recorded) {
+            Some(did) => did,
+            None => self.operate_long(task, op, recorded),
+        }
+    }
+
+    /// What most sends and receipts meet: room and nobody in line, one who waits, or nothing there. `None`: it is to be
+    /// looked at closely, and nothing has changed.
+    #[inline(always)]
+    fn at_once(&mut self, task: TaskId, op: ObjectOp, recorded: Recorded) -> Option<Did> {
+        let (ObjectOp::Send { object, .. } | ObjectOp::Receive { object, .. }) = op else { return None };
+        let state = &mut self.states[object.0 as usize];
+        let visit = &mut self.visits[task.index()];
+        let begins = visit.stage == Stage::Begins;
+        if state.closed || !state.senders.is_empty() || !visit.to_wake.is_empty() {
+            return None;
+        }
+        match op {
+            ObjectOp::Send { amount, .. } if begins => {
+                let level = state.level + u64::from(amount);
+                if level > state.most {
+                    return None;
+                }
+                let did = match state.line.front() {
+                    None => Did::Goes,
+                    Some(&first) => {
+                        let receiver = &mut self.visits[first.index()];
+                        let is_whole = state.level == 0 && receiver.left == amount && state.line.len() == 1;
+                        if receiver.stage != Stage::Asleep || !(state.is_stream || is_whole) {
+                            return None;
+                        }
+                        receiver.stage = if state.is_stream { Stage::TriesAgain } else { Stage::Begins };
+                        state.line.pop_front();
+                        Did::Wakes(first)
+                    }
+                };
+                // what a receiver of a channel waits for it gets; of a stream it takes it itself
+                state.level = if state.is_stream || did == Did::Goes { level } else { state.level };
+                self.counts.skipped += u64::from(recorded == Recorded::Slept);
+                Some(did)
+            }
+            ObjectOp::Receive { amount, .. } if amount != ALL => {
+                let tries = state.is_stream && visit.stage == Stage::TriesAgain;
+                let left = if tries { visit.left } else { amount };
+                if !(begins || tries) {
+                    return None;
+                }
+                if state.line.is_empty() && state.level >= left.into() {
+                    state.level -= u64::from(left);
+                    visit.stage = Stage::Begins;
+                    let has_slept = tries && visit.has_slept;
+                    self.counts.skipped += u64::from(recorded == Recorded::Slept && !has_slept);
+                    return Some(Did::Goes);
+                }
+                if state.level > 0 || tries {
+                    return None;
+                }
+                state.line.push_back(task);
+                (visit.stage, visit.object, visit.left) = (Stage::Asleep, object.0, amount);
+                (visit.goes_on, visit.has_slept) = (state.is_stream, true);
+                self.counts.gained += u64::from(recorded == Recorded::Awake);
+                Some(if state.is_stream { Did::SleepsAndGoesOn } else { Did::Sleeps })
+            }
+            _ => None,
+        }
+    }
+
+    #[inline(never)]
+    fn operate_long(&mut self, task: TaskId, op: ObjectOp, recorded: Recorded) -> Did {
         let did = self.part(task, op);
         let has_slept = &mut self.visits[task.index()].has_slept;
         match did {
@@ -398,7 +477,7 @@ impl Objects {
     /// Whether this is about a stream.
     fn at_stream(&self, op: ObjectOp) -> bool {
         matches!(op, ObjectOp::Send { .. } | ObjectOp::Receive { .. })
-            && matches!(self.states[op.object().0 as usize].kind, ObjectKind::Stream { .. })
+            && self.states[op.object().0 as usize].is_stream
     }
 
     /// A task moves what can move of what it has left, and stands in line if that is not all. Who can go on then is
@@ -493,12 +572,6 @@ impl Objects {
 
 impl ObjectState {
     fn room(&self) -> u64 {
-        match self.kind {
-            ObjectKind::Channel { capacity: Some(capacity), .. }
-            | ObjectKind::Stream { capacity: Some(capacity), .. } => {
-                u64::from(capacity).saturating_sub(self.level)
-            }
-            _ => u64::MAX - self.level,
-        }
+        self.most.saturating_sub(self.level)
     }
 }

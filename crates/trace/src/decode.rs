@@ -5,7 +5,8 @@ use crate::comm::CommTable;
 use crate::error::Problem;
 use crate::event::{
     ACCEPT_CALLS, CONNECT_CALL, ChannelKind, CommId, Context, Direction, OBJECT_AFFINITY, OBJECT_CALLS,
-    OBJECT_CHILD, OBJECT_POLLED, ObjectCall, Pid, SchedEvent, SwitchSide, SyscallKind, Vector, Wake,
+    OBJECT_CHILD, OBJECT_FUTEX, OBJECT_LOCK, OBJECT_POLLED, ObjectCall, Pid, SchedEvent, SwitchSide,
+    SyscallKind, Vector, Wake, sync_call,
 };
 use crate::format::{EventFormat, FieldKind, Number, Text, bytes_at, format_error, name_and_id};
 use crate::marker;
@@ -112,6 +113,8 @@ enum What {
         room: Number,
         call: Number,
         ret: Number,
+        /// Recordings of earlier versions have none.
+        other: Option<Number>,
     },
     /// A text from here to the end.
     Print {
@@ -362,9 +365,9 @@ impl Decoder {
                 SchedEvent::SysEnter(call.with(arguments.map(|a| a.map_or(0, |a| a.get_i32(record)))))
             }
             What::SysExit { call, ret } => SchedEvent::SysExit { call: *call, ret: ret.get(record) },
-            What::Object { key, kind, room, call, ret } => {
+            What::Object { key, kind, room, call, ret, other } => {
                 let numbers = [*key, *kind, *room, *call, *ret];
-                object(numbers, record).unwrap_or(SchedEvent::Other { id: common.id })
+                object(numbers, *other, record).unwrap_or(SchedEvent::Other { id: common.id })
             }
             What::Print { at } => {
                 marker::event(&record[*at..], comms).unwrap_or(SchedEvent::Other { id: common.id })
@@ -402,8 +405,17 @@ impl Decoder {
 const CONNECTION: u64 = 1 << 63;
 
 /// What a call did to a channel: its fields key, kind, room, call and ret. `None`: kind, call or amount is not known.
-fn object([key, kind, room, call, ret]: [Number; 5], record: &[u8]) -> Option<SchedEvent> {
+fn object(
+    [key, kind, room, call, ret]: [Number; 5],
+    other: Option<Number>,
+    record: &[u8],
+) -> Option<SchedEvent> {
     match kind.get(record) {
+        number @ (OBJECT_FUTEX | OBJECT_LOCK) => {
+            let keys = (key.get(record) as u64, other.map_or(0, |other| other.get(record) as u64));
+            let call = (number, call.get(record));
+            return sync_call(call, keys, room.get(record) as u32, ret.get_i32(record)).map(SchedEvent::Sync);
+        }
         OBJECT_AFFINITY => {
             return Some(SchedEvent::Affinity {
                 pid: Pid(room.get_i32(record)),
@@ -423,14 +435,21 @@ fn object([key, kind, room, call, ret]: [Number; 5], record: &[u8]) -> Option<Sc
         let key = key.get(record) as u64 ^ CONNECTION;
         return Some(SchedEvent::Object(ObjectCall { key, kind: *kind, direction, amount: 1, room: 0 }));
     }
-    let (_, direction) = OBJECT_CALLS.iter().find(|(number, _)| *number == call.get(record))?;
-    Some(SchedEvent::Object(ObjectCall {
-        key: key.get(record) as u64,
-        kind: *kind,
-        direction: *direction,
-        amount: u32::try_from(ret.get_i32(record)).ok()?,
-        room: room.get(record) as u32,
-    }))
+    let number = call.get(record);
+    let (number, is_second) = (number & 0xffff, number >> 16 != 0);
+    let direction = match OBJECT_CALLS.iter().find(|(known, _)| *known == number) {
+        _ if is_second => Direction::Send,
+        Some((_, direction)) => *direction,
+        None => return None,
+    };
+    let returned = u32::try_from(ret.get_i32(record)).ok()?;
+    let room = room.get(record) as u32;
+    let (amount, room) = match kind {
+        ChannelKind::Eventfd => (room, 0),
+        ChannelKind::Queue => (1, room),
+        _ => (returned, room),
+    };
+    Some(SchedEvent::Object(ObjectCall { key: key.get(record) as u64, kind: *kind, direction, amount, room }))
 }
 
 #[inline(always)]
@@ -569,6 +588,7 @@ fn what(system: &str, fields: &mut Fields<'_>) -> Result<Option<What>, Problem> 
             room: fields.number("room")?,
             call: fields.number("call")?,
             ret: fields.number("ret")?,
+            other: fields.optional("other")?,
         },
         "softirq_raise" => What::SoftIrq { vec: fields.number("vec")?, phase: SoftIrqPhase::Raise },
         "softirq_entry" => What::SoftIrq { vec: fields.number("vec")?, phase: SoftIrqPhase::Entry },

@@ -222,6 +222,8 @@ pub enum SchedEvent {
     },
     /// A call at a pipe or socket returns (`schedlab:object`, of `record --objects`).
     Object(ObjectCall),
+    /// A task has done something at a futex, or is about to at a lock of the C library.
+    Sync(SyncCall),
     /// `sched_setaffinity` has returned, with the mask that it was given (`schedlab:object`).
     Affinity {
         /// Whose; 0: the caller's own.
@@ -282,6 +284,78 @@ pub enum ChannelKind {
     Unix,
     /// A socket of the internet's protocols.
     Inet,
+    /// An eventfd: amounts are what was added to its counter, and taken from it.
+    Eventfd,
+    /// A message queue, of POSIX or of System V: amounts are messages.
+    Queue,
+}
+
+/// A task has done something at a futex (the event comes when the call returns), or is about to at a lock of the C
+/// library (the event comes when its function begins).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SyncCall {
+    /// Where: a number without meaning, the same for all who come there. A mutex and the futex in it have the same one.
+    pub key: u64,
+    /// The second place: where waiters are put by a requeue, the mutex of a wait at a condition; else 0.
+    pub other: u64,
+    /// What.
+    pub what: SyncOp,
+    /// Of a wait at a futex the value that was expected there, of a wakeup how many were woken, of a barrier how many
+    /// it is for.
+    pub value: u32,
+}
+
+/// What is done at a futex or lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SyncOp {
+    /// A wait at a futex has ended: somebody woke the task.
+    FutexWoken,
+    /// The futex had another value than expected, so there was no wait.
+    FutexChanged,
+    /// A wait has ended otherwise: its time was over, or a signal came.
+    FutexGaveUp,
+    /// Woke so many.
+    FutexWake,
+    /// Woke so many, and had others wait at the other place.
+    FutexRequeue,
+    /// Holds a futex whose holder inherits priority.
+    FutexLockPi,
+    /// Let such a futex go.
+    FutexUnlockPi,
+    /// Wants a mutex.
+    MutexLock(MutexKind),
+    /// Wants a mutex if nobody holds it.
+    MutexTry(MutexKind),
+    /// Lets a mutex go.
+    MutexUnlock,
+    /// Waits at a condition, without holding the mutex `other` meanwhile.
+    ConditionWait,
+    /// Wakes one who waits at a condition.
+    ConditionSignal,
+    /// Wakes all.
+    ConditionBroadcast,
+    /// Wants one of a semaphore.
+    SemaphoreWait,
+    /// Adds one to a semaphore.
+    SemaphorePost,
+    /// Has come to a barrier.
+    BarrierWait,
+}
+
+/// What the C library says of a mutex (`__kind` of glibc's pthread_mutex_t).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MutexKind {
+    /// Its holder may lock it again.
+    pub is_recursive: bool,
+    /// Its holder inherits the priority of who waits.
+    pub inherits_priority: bool,
+}
+
+impl MutexKind {
+    /// From `__kind` (nptl/pthreadP.h: the type in the lower two bits, PTHREAD_MUTEX_PRIO_INHERIT_NP).
+    pub fn from_bits(bits: u32) -> MutexKind {
+        MutexKind { is_recursive: bits & 3 == 1, inherits_priority: bits & 0x20 != 0 }
+    }
 }
 
 /// Which way data went.
@@ -295,8 +369,13 @@ pub enum Direction {
 
 impl ChannelKind {
     /// All, with the numbers that `schedlab:object` has for them and their words.
-    pub const ALL: [(i64, ChannelKind, &'static str); 3] =
-        [(1, ChannelKind::Pipe, "pipe"), (2, ChannelKind::Unix, "unix"), (3, ChannelKind::Inet, "inet")];
+    pub const ALL: [(i64, ChannelKind, &'static str); 5] = [
+        (1, ChannelKind::Pipe, "pipe"),
+        (2, ChannelKind::Unix, "unix"),
+        (3, ChannelKind::Inet, "inet"),
+        (OBJECT_EVENTFD, ChannelKind::Eventfd, "eventfd"),
+        (OBJECT_QUEUE, ChannelKind::Queue, "queue"),
+    ];
     /// Its word.
     pub fn name(self) -> &'static str {
         ChannelKind::ALL.iter().find(|(_, kind, _)| *kind == self).map_or("pipe", |(_, _, name)| name)
@@ -305,7 +384,8 @@ impl ChannelKind {
 
 /// The format of `schedlab:object`, as ftrace writes formats. No kernel has this event: programs of `record
 /// --objects` write it when a system call that sends or receives returns. `call` is the number of the system call
-/// (x86-64), `ret` what it returned; the number of the event is above those that kernels give.
+/// (x86-64), `ret` what it returned; the number of the event is above those that kernels give. The upper half of `call`
+/// is 1 for the file that splice, tee and sendfile write to; of a futex it is what was asked for, without flags.
 pub const OBJECT_FORMAT: &str = "name: object\nID: 65000\nformat:\n\
     \tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
     \tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;\n\
@@ -317,8 +397,10 @@ pub const OBJECT_FORMAT: &str = "name: object\nID: 65000\nformat:\n\
     \tfield:unsigned int room;\toffset:20;\tsize:4;\tsigned:0;\n\
     \tfield:int call;\toffset:24;\tsize:4;\tsigned:1;\n\
     \tfield:int ret;\toffset:28;\tsize:4;\tsigned:1;\n\
+    \tfield:unsigned long other;\toffset:32;\tsize:8;\tsigned:0;\n\
     \n\
-    print fmt: \"key=%lx kind=%u room=%u call=%d ret=%d\", REC->key, REC->kind, REC->room, REC->call, REC->ret\n";
+    print fmt: \"key=%lx kind=%u room=%u call=%d ret=%d other=%lx\", REC->key, REC->kind, REC->room, REC->call, \
+    REC->ret, REC->other\n";
 
 /// Numbers in `kind` of `schedlab:object` besides those of channels: a mask was set (it is in `key`, the thread's
 /// number in `room`), a wait for several files has found one, a child was waited for.
@@ -327,12 +409,124 @@ pub const OBJECT_AFFINITY: i64 = 4;
 pub const OBJECT_POLLED: i64 = 5;
 /// See [`OBJECT_AFFINITY`].
 pub const OBJECT_CHILD: i64 = 6;
+/// An eventfd; `room` is the amount.
+pub const OBJECT_EVENTFD: i64 = 7;
+/// A message queue; `room` is how many messages it holds, 0 if that is not known.
+pub const OBJECT_QUEUE: i64 = 8;
+/// A futex; `room` is the value that the caller passed, `other` the place that waiters are moved to.
+pub const OBJECT_FUTEX: i64 = 9;
+/// A function of the C library, whose number ([`LOCK_CALLS`]) is in `call`; `room` is what the library says of the
+/// object, `other` the mutex of a wait at a condition.
+pub const OBJECT_LOCK: i64 = 10;
+
+/// Whether `key` and `other` of this kind are addresses, which no recording tells.
+pub fn object_has_address(kind: i64) -> bool {
+    !matches!(kind, OBJECT_AFFINITY | OBJECT_POLLED | OBJECT_CHILD)
+}
+
+/// `futex`.
+pub const FUTEX_CALL: i64 = 202;
+/// Operations of `futex` (include/uapi/linux/futex.h) that put waiters elsewhere, and so have a second place:
+/// FUTEX_REQUEUE, CMP_REQUEUE, WAIT_REQUEUE_PI, CMP_REQUEUE_PI.
+pub const FUTEX_REQUEUES: [i64; 4] = [3, 4, 11, 12];
+
+/// What a call of `futex` did that returned this; `None`: nothing of interest.
+fn futex_op(operation: i64, value: u32, ret: i32) -> Option<(SyncOp, u32)> {
+    const VALUE_CHANGED: i32 = -11;
+    let woken = u32::try_from(ret).unwrap_or(0);
+    Some(match operation {
+        // FUTEX_WAIT, FUTEX_WAIT_BITSET
+        0 | 9 => match ret {
+            0 => (SyncOp::FutexWoken, value),
+            VALUE_CHANGED => (SyncOp::FutexChanged, value),
+            _ => (SyncOp::FutexGaveUp, value),
+        },
+        // FUTEX_WAKE, FUTEX_WAKE_OP, FUTEX_WAKE_BITSET
+        1 | 5 | 10 => (SyncOp::FutexWake, woken),
+        operation if FUTEX_REQUEUES[..2].contains(&operation) => (SyncOp::FutexRequeue, woken),
+        // FUTEX_LOCK_PI, FUTEX_LOCK_PI2
+        6 | 13 if ret == 0 => (SyncOp::FutexLockPi, 0),
+        7 if ret == 0 => (SyncOp::FutexUnlockPi, 0),
+        _ => return None,
+    })
+}
+
+/// Functions of the C library, by the number that `call` has: their names, and what they do.
+pub const LOCK_CALLS: [(&str, LockCall); 14] = [
+    ("pthread_mutex_lock", LockCall::Lock),
+    ("pthread_mutex_timedlock", LockCall::Lock),
+    ("pthread_mutex_clocklock", LockCall::Lock),
+    ("pthread_mutex_trylock", LockCall::Try),
+    ("pthread_mutex_unlock", LockCall::Unlock),
+    ("pthread_cond_wait", LockCall::Wait),
+    ("pthread_cond_timedwait", LockCall::Wait),
+    ("pthread_cond_clockwait", LockCall::Wait),
+    ("pthread_cond_signal", LockCall::Signal),
+    ("pthread_cond_broadcast", LockCall::Broadcast),
+    ("sem_wait", LockCall::Take),
+    ("sem_timedwait", LockCall::Take),
+    ("sem_post", LockCall::Post),
+    ("pthread_barrier_wait", LockCall::Barrier),
+];
+
+/// What a function of the C library does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockCall {
+    /// Takes a mutex.
+    Lock,
+    /// Takes a mutex that is free.
+    Try,
+    /// Lets a mutex go.
+    Unlock,
+    /// Waits at a condition.
+    Wait,
+    /// Wakes one of those who do.
+    Signal,
+    /// Wakes all.
+    Broadcast,
+    /// Takes one of a semaphore.
+    Take,
+    /// Adds one.
+    Post,
+    /// Comes to a barrier.
+    Barrier,
+}
+
+/// What stands in an event of a futex or lock: kind, key, other, room, call, ret. `None`: nothing that this reader
+/// knows.
+pub(crate) fn sync_call(
+    (kind, call): (i64, i64),
+    (key, other): (u64, u64),
+    room: u32,
+    ret: i32,
+) -> Option<SyncCall> {
+    let (what, value) = if kind == OBJECT_FUTEX {
+        futex_op(call >> 16, room, ret)?
+    } else {
+        let (_, function) = LOCK_CALLS.get(usize::try_from(call).ok()?)?;
+        let mutex = MutexKind::from_bits(room);
+        match function {
+            LockCall::Lock => (SyncOp::MutexLock(mutex), 0),
+            LockCall::Try => (SyncOp::MutexTry(mutex), 0),
+            LockCall::Unlock => (SyncOp::MutexUnlock, 0),
+            LockCall::Wait => (SyncOp::ConditionWait, 0),
+            LockCall::Signal => (SyncOp::ConditionSignal, 0),
+            LockCall::Broadcast => (SyncOp::ConditionBroadcast, 0),
+            LockCall::Take => (SyncOp::SemaphoreWait, 0),
+            LockCall::Post => (SyncOp::SemaphorePost, 0),
+            LockCall::Barrier => (SyncOp::BarrierWait, room),
+        }
+    };
+    Some(SyncCall { key, other, what, value })
+}
 
 /// System calls that wait for several files at once (x86-64): poll, select, epoll_wait, pselect6, ppoll, epoll_pwait,
 /// epoll_pwait2.
 pub const POLL_CALLS: [i64; 7] = [7, 23, 232, 270, 271, 281, 441];
-/// `wait4`, and `sched_setaffinity`.
+/// `wait4`, `waitid`, and `sched_setaffinity`.
 pub const WAIT_CALL: i64 = 61;
+/// See [`WAIT_CALL`].
+pub const WAITID_CALL: i64 = 247;
 /// See [`WAIT_CALL`].
 pub const AFFINITY_CALL: i64 = 203;
 
@@ -342,16 +536,25 @@ pub const CONNECT_CALL: i64 = 42;
 pub const ACCEPT_CALLS: [i64; 2] = [43, 288];
 
 /// System calls that send or receive (arch/x86/entry/syscalls/syscall_64.tbl), with the direction.
-pub const OBJECT_CALLS: [(i64, Direction); 8] = [
-    (0, Direction::Receive),  // read
-    (1, Direction::Send),     // write
-    (19, Direction::Receive), // readv
-    (20, Direction::Send),    // writev
-    (44, Direction::Send),    // sendto
-    (45, Direction::Receive), // recvfrom
-    (46, Direction::Send),    // sendmsg
-    (47, Direction::Receive), // recvmsg
+pub const OBJECT_CALLS: [(i64, Direction); 14] = [
+    (0, Direction::Receive),   // read
+    (1, Direction::Send),      // write
+    (19, Direction::Receive),  // readv
+    (20, Direction::Send),     // writev
+    (44, Direction::Send),     // sendto
+    (45, Direction::Receive),  // recvfrom
+    (46, Direction::Send),     // sendmsg
+    (47, Direction::Receive),  // recvmsg
+    (40, Direction::Receive),  // sendfile: the file that is read
+    (275, Direction::Receive), // splice: the file that is read
+    (69, Direction::Send),     // msgsnd
+    (70, Direction::Receive),  // msgrcv
+    (242, Direction::Send),    // mq_timedsend
+    (243, Direction::Receive), // mq_timedreceive
 ];
+
+/// System calls that write to a second file: sendfile, splice, tee.
+pub const SECOND_FILE_CALLS: [i64; 3] = [40, 275, 276];
 
 /// Which of a CPU's own interrupts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,5 +1,5 @@
-//! How fast is each form imported? `import_speed [MILLION_EVENTS] [FOLDER]`, 2 million and a temporary folder
-//! by default.
+//! How fast is each form imported? `import_speed [MILLION_EVENTS] [FOLDER [only]]`, 2 million and a temporary folder
+//! by default. With `only` the compact Perfetto form is written, and nothing is measured (scripts/bench-report.sh).
 //!
 //! The events of samples/hackbench, again and again at later times, are written as text, perf.data and
 //! Perfetto (compact), and imported: opening, reading, merging, deriving. Times are CPU times of one thread
@@ -353,6 +353,11 @@ fn main() -> Result<()> {
     let folder = std::env::args().nth(2).map_or(temporary.path().to_path_buf(), Into::into);
     let round = round()?;
     let rounds = (million * 1e6 / round.events.len() as f64).ceil() as u64;
+    if std::env::args().nth(3).as_deref() == Some("only") {
+        let mut out = BufWriter::new(std::fs::File::create(folder.join("compact.perfetto"))?);
+        write_perfetto(&mut out, &round, rounds)?;
+        return Ok(out.flush()?);
+    }
     let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../samples");
     measure("trace.dat (hackbench)", &sample.join("hackbench/trace.dat"), 20)?;
     measure("trace.dat (compile)", &sample.join("compile/trace.dat"), 20)?;

@@ -1,23 +1,26 @@
-//! Imports a trace and prints what came out: `import_summary [--tasks] [--lenient] TRACE`.
+//! Imports a trace and prints what came out: `import_summary [--tasks] [--lenient] [--recorded] [--text] TRACE`.
 //!
 //! With --tasks a line per task: pid, name, CPU time (ns), BLOCKs, WAKEUPs, FORKs, YIELDs, PRIOs; to be
-//! compared with what another reader of the trace counts.
+//! compared with what another reader of the trace counts. --recorded: with the objects of `record --objects`. --text:
+//! the workload itself.
 
 use schedlab_trace::Mode;
 use schedlab_workload::derive::{DeriveOptions, import_trace};
-use schedlab_workload::{EventKind, find_deadlock};
+use schedlab_workload::{EventKind, Messages, find_deadlock};
 use std::time::Instant;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let has = |flag: &str| arguments.iter().any(|argument| argument == flag);
     let Some(path) = arguments.iter().find(|argument| !argument.starts_with("--")) else {
-        eprintln!("usage: import_summary [--tasks] [--lenient] TRACE");
+        eprintln!("usage: import_summary [--tasks] [--lenient] [--recorded] [--text] TRACE");
         std::process::exit(2);
     };
     let mode = if has("--lenient") { Mode::Lenient } else { Mode::Strict };
     let start = Instant::now();
-    let derived = match import_trace(path.as_ref(), mode, DeriveOptions::default(), |_| {}) {
+    let messages = if has("--recorded") { Messages::Recorded } else { Messages::None };
+    let options = DeriveOptions { messages, ..DeriveOptions::default() };
+    let derived = match import_trace(path.as_ref(), mode, options, |_| {}) {
         Ok(derived) => derived,
         Err(error) => {
             eprintln!("{error}");
@@ -42,6 +45,13 @@ fn main() {
                 count(|kind| matches!(kind, EventKind::Yield { .. })),
                 count(|kind| matches!(kind, EventKind::Prio { .. })),
             );
+        }
+        return;
+    }
+    if has("--text") {
+        match workload.to_text() {
+            Ok(text) => print!("{text}"),
+            Err(error) => eprintln!("{error}"),
         }
         return;
     }

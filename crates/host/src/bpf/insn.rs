@@ -167,6 +167,10 @@ impl Asm {
     pub(super) fn variable(&mut self, dst: Reg, id: u32) {
         self.wide(dst, 3, id as i32, 0);
     }
+    /// dst = a value of eight bytes
+    pub(super) fn set_long(&mut self, dst: Reg, value: u64) {
+        self.wide(dst, 0, value as i32, (value >> 32) as i32);
+    }
     fn wide(&mut self, dst: Reg, what: u8, low: i32, high: i32) {
         self.put(0x18, dst, Reg(what), 0, low);
         self.put(0, R0, R0, 0, high);

@@ -15,7 +15,9 @@
 //! Events are lost where a ring is full. Each sample carries how many had been lost on its CPU until then, so
 //! that the place of a loss is known: it is put where ftrace puts it, in the head of the next page.
 
+mod futex;
 mod insn;
+mod locks;
 mod objects;
 mod programs;
 mod sys;
@@ -30,13 +32,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use schedlab_trace::{EventFormat, OBJECT_AFFINITY, OBJECT_FORMAT};
+use schedlab_trace::{EventFormat, OBJECT_FORMAT, object_has_address};
 
 use crate::drain::{CpuPages, DrainCost, Drained, thread_cpu_time};
 use crate::error::HostError;
-use crate::events::{ESSENTIAL, OBJECT, split};
+use crate::events::{ESSENTIAL, LOCK, is_ours, split};
 use crate::signals::{event_fd, raise_event_fd};
 use crate::tracefs::{Tracefs, read_text};
+use locks::{LockFunction, LockPlace};
 use programs::{
     Generator, InterruptCount, STATE_BYTES, STATE_CPUS, STATE_HEAD, STATE_PER_CPU, reported_state,
     trace_type, wanted_types,
@@ -54,10 +57,10 @@ const CPUS_PER_THREAD: usize = 8;
 /// Longest sleep of a reader.
 const POLL_MS: i32 = 1000;
 
-/// Number of `schedlab:object`, and where its key stands ([`OBJECT_FORMAT`]).
+/// Number of `schedlab:object`, and where its keys stand ([`OBJECT_FORMAT`]).
 const OBJECT_ID: u16 = 65000;
-const OBJECT_KEY: std::ops::Range<usize> = 8..16;
-/// Place of its kind, a byte: only those of channels have an address for a key.
+const OBJECT_KEYS: [std::ops::Range<usize>; 2] = [8..16, 32..40];
+/// Place of its kind, a byte: not all have addresses for keys.
 const OBJECT_KIND: usize = 16;
 
 const BUSY: u32 = 1 << 31;
@@ -95,7 +98,7 @@ pub(crate) struct CpuEvents {
 
 impl BpfRecorder {
     /// Makes rings of `buffer_kb` each, loads and attaches the programs and starts the readers; nothing is
-    /// recorded until [`BpfRecorder::record`].
+    /// recorded until [`BpfRecorder::record`]. `pids`: processes whose libraries matter besides those of the host.
     ///
     /// # Errors
     /// Why programs cannot be used here: the kernel's answer, or what it lacks.
@@ -105,7 +108,7 @@ impl BpfRecorder {
         hierarchy: Option<u32>,
         buffer_kb: u32,
         percent: u32,
-        folder: &Path,
+        (folder, pids): (&Path, &[i32]),
     ) -> Result<(BpfRecorder, Programs), String> {
         if !cfg!(target_arch = "x86_64") {
             return Err("programs are written for x86-64".to_owned());
@@ -137,9 +140,10 @@ impl BpfRecorder {
             mark: (u64::from(ring_bytes) * u64::from(percent.min(87)) / 100) as i32,
             hierarchy,
             yields: None,
+            lock: LockFunction::default(),
         };
         let format = |name: &str| {
-            if name == OBJECT {
+            if is_ours(name) {
                 return EventFormat::parse(OBJECT_FORMAT.as_bytes()).map_err(|e| e.to_string());
             }
             let (system, event) = split(name);
@@ -153,7 +157,7 @@ impl BpfRecorder {
             generator.yields = format(YIELD).ok();
         }
         let Taken { programs, switch, waking, made } =
-            attach_all(&mut generator, names, with_yields, &format)?;
+            attach_all(&mut generator, names, with_yields, (&format, pids))?;
         // Without switches (when single events are measured) no record needs its state seen to.
         let switch = switch.unwrap_or((0, usize::MAX - 8));
 
@@ -429,11 +433,13 @@ impl Reader {
                 raw.copy_from_slice(state);
                 state.copy_from_slice(&reported_state(u64::from_le_bytes(raw)).to_le_bytes());
             }
-            let is_channel = record.starts_with(&object)
-                && record.get(OBJECT_KIND).is_some_and(|kind| i64::from(*kind) < OBJECT_AFFINITY);
-            if let (true, Some(key)) = (is_channel, copy.get_mut(OBJECT_KEY)) {
-                let hidden = secret.hash_one(&*key);
-                key.copy_from_slice(&hidden.to_le_bytes());
+            let has_address = record.starts_with(&object)
+                && record.get(OBJECT_KIND).is_some_and(|kind| object_has_address(i64::from(*kind)));
+            for keys in OBJECT_KEYS.into_iter().filter(|_| has_address) {
+                if let Some(key) = copy.get_mut(keys).filter(|key| key.iter().any(|byte| *byte != 0)) {
+                    let hidden = secret.hash_one(&*key);
+                    key.copy_from_slice(&hidden.to_le_bytes());
+                }
             }
             builder.push(last_ns, &copy);
             events += 1;
@@ -513,12 +519,26 @@ struct Taken {
     made: Programs,
 }
 
+/// A program at each function of the C library's locks.
+fn attach_locks(
+    generator: &mut Generator<'_>,
+    format: &EventFormat,
+    pids: &[i32],
+) -> Result<Vec<Attached>, String> {
+    let uprobe = locks::uprobe_type()?;
+    let mut attach = |place: &LockPlace| {
+        let code = generator.lock_program(place.function, format)?;
+        sys::attach_to_library(&code, place, uprobe)
+    };
+    locks::places(pids)?.iter().map(&mut attach).collect()
+}
+
 /// Writes, loads and attaches a program for each event in `names`.
 fn attach_all(
     generator: &mut Generator<'_>,
     names: Vec<String>,
     with_yields: bool,
-    format: &dyn Fn(&str) -> Result<EventFormat, String>,
+    (format, pids): (&dyn Fn(&str) -> Result<EventFormat, String>, &[i32]),
 ) -> Result<Taken, String> {
     let mut made = Programs::default();
     let (mut programs, mut switch, mut waking) = (Vec::new(), None, None);
@@ -526,6 +546,16 @@ fn attach_all(
         let event = split(&name).1;
         // Switches show yields, and nothing shows their ends.
         if name == YIELD || name == YIELD_END {
+            continue;
+        }
+        if name == LOCK {
+            match attach_locks(generator, &format(&name)?, pids) {
+                Ok(more) => {
+                    programs.extend(more);
+                    made.enabled.push(name);
+                }
+                Err(problem) => made.rest.push((name, problem)),
+            }
             continue;
         }
         let attach = |generator: &Generator<'_>| {

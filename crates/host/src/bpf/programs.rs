@@ -15,7 +15,8 @@
 use schedlab_trace::{EventFormat, Field, FieldKind};
 
 use super::insn::{Asm, FRAME, Helper, If, Label, R0, R1, R2, R3, R6, R7, R8, R9, Size};
-use super::objects;
+use super::locks::{self, LockFunction};
+use super::objects::{self, Which};
 use schedlab_btf::{Btf, Named, TypeId};
 use std::collections::BTreeMap;
 
@@ -107,6 +108,8 @@ pub(super) struct Generator<'a> {
     pub interrupts: InterruptCount,
     /// Format of `sys_enter_sched_yield`, if switches are to tell yields.
     pub yields: Option<EventFormat>,
+    /// The function that a program for the C library's locks is for.
+    pub lock: LockFunction,
 }
 
 /// Where the kernel's preempt_count of a CPU is found.
@@ -153,8 +156,9 @@ const SCHED_YIELD: i32 = 24;
 /// `PF_KTHREAD` (include/linux/sched.h): its place for registers holds none.
 const KERNEL_THREAD: i32 = 0x0020_0000;
 
-/// The event of what happens at an object, without its system.
+/// The event of what happens at an object, without its system; the same, written by programs at the C library's locks.
 const OBJECT: &str = "object";
+const LOCK: &str = "lock";
 
 /// A system call.
 struct Call {
@@ -232,6 +236,16 @@ impl Generator<'_> {
             }
         };
         Ok(Program { attach, code: self.code(event, format, &sources)? })
+    }
+
+    /// The program for a function of the C library's locks: the event of objects, with this format.
+    pub(super) fn lock_program(
+        &mut self,
+        function: LockFunction,
+        format: &EventFormat,
+    ) -> Result<Vec<u8>, Unsupported> {
+        self.lock = function;
+        self.code(LOCK, format, &locks::fields())
     }
 
     /// The fields of a system call's event.
@@ -330,7 +344,7 @@ impl Generator<'_> {
     /// The struct that a member belongs to, by the event.
     fn struct_of(event: &str, argument: u32) -> &'static str {
         match event {
-            _ if event.starts_with("sys_") || event == OBJECT => "pt_regs",
+            _ if event.starts_with("sys_") || event == OBJECT || event == LOCK => "pt_regs",
             "cgroup_attach_task" if argument == 0 => "cgroup",
             _ => "task_struct",
         }
@@ -371,9 +385,40 @@ impl Generator<'_> {
             self.through(&mut asm, event, 0, "root", "hierarchy_id")?;
             asm.jump(If::Ne(wanted as i32), R2, out);
         }
-        if event == OBJECT {
-            self.object_of_call(&mut asm, out)?;
+        let write = |asm: &mut Asm| self.record(asm, (event, format), sources, (length, &texts), (out, lost));
+        match event {
+            OBJECT => {
+                let second = asm.label();
+                self.object_of_call(&mut asm, Which::First, second)?;
+                write(&mut asm)?;
+                asm.here(second);
+                asm.map_value(R7, self.state);
+                self.object_of_call(&mut asm, Which::Second, out)?;
+            }
+            LOCK => self.lock_of_call(&mut asm)?,
+            _ => {}
         }
+        write(&mut asm)?;
+        asm.here(out);
+        asm.set(R0, 0);
+        asm.exit();
+        asm.here(lost);
+        asm.set(R1, 1);
+        asm.atomic_add(R7, LOST, R1);
+        asm.set(R0, 0);
+        asm.exit();
+        Ok(asm.finish())
+    }
+
+    /// Writes the record. r7: the state, and this CPU's part of it then.
+    fn record(
+        &self,
+        asm: &mut Asm,
+        (event, format): (&str, &EventFormat),
+        sources: &[(&'static str, Source)],
+        (length, texts): (u32, &BTreeMap<&str, (u32, u32)>),
+        (out, lost): (Label, Label),
+    ) -> Result<(), Unsupported> {
         asm.call(Helper::SmpProcessorId);
         asm.mov(R8, R0);
         asm.and(R8, STATE_CPUS as i32 - 1);
@@ -384,26 +429,18 @@ impl Generator<'_> {
         asm.call(Helper::MapLookup);
         asm.jump(If::Eq(0), R0, out);
         asm.mov(R9, R0);
-        // r7: this CPU's part of the state
         asm.shift_left(R8, STATE_PER_CPU.ilog2() as i32);
         asm.add_reg(R7, R8);
         if let (Some(yields), "sched_switch") = (&self.yields, event) {
-            self.yielded(&mut asm, yields, sources)?;
+            self.yielded(asm, yields, sources)?;
         }
-        self.begin(&mut asm, format, length, lost)?;
+        self.begin(asm, format, length, lost)?;
         for (name, source) in sources {
-            self.field(&mut asm, event, field(name)?, texts.get(name).copied(), *source)?;
+            let field = format.field(name).ok_or_else(|| format!("its format has no {name}"))?;
+            self.field(asm, event, field, texts.get(name).copied(), *source)?;
         }
-        self.end(&mut asm);
-        asm.here(out);
-        asm.set(R0, 0);
-        asm.exit();
-        asm.here(lost);
-        asm.set(R1, 1);
-        asm.atomic_add(R7, LOST, R1);
-        asm.set(R0, 0);
-        asm.exit();
-        Ok(asm.finish())
+        self.end(asm);
+        Ok(())
     }
 
     /// r8: a sample for a record of this length, with time, losses and what every event begins with.

@@ -1,9 +1,12 @@
 //! The system call bpf(2), as far as it is needed: maps, programs, their attachment.
 
+use std::ffi::CString;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
 
+use super::locks::LockPlace;
 use super::programs::{Attach, Program};
 
 const MAP_CREATE: libc::c_int = 0;
@@ -16,6 +19,7 @@ const MAP_TYPE_ARRAY_OF_MAPS: u32 = 12;
 const MAP_TYPE_RINGBUF: u32 = 27;
 const F_MMAPABLE: u32 = 1 << 10;
 
+const PROG_TYPE_KPROBE: u32 = 2;
 const PROG_TYPE_TRACING: u32 = 26;
 const TRACE_RAW_TP: u32 = 23;
 const TRACE_FENTRY: u32 = 24;
@@ -165,12 +169,21 @@ pub(super) fn attach(program: &Program) -> Result<Attached, String> {
         attach_btf_id,
         ..ProgLoad::default()
     };
+    let program = load(&mut attr)?;
+    let open = RawTracepointOpen { prog_fd: program.as_raw_fd() as u32, ..RawTracepointOpen::default() };
+    let link =
+        bpf(RAW_TRACEPOINT_OPEN, &open).map_err(|e| format!("its program cannot be attached ({e})"))?;
+    Ok(Attached { _program: program, _link: owned(link) })
+}
+
+/// Loads a program.
+fn load(attr: &mut ProgLoad) -> Result<OwnedFd, String> {
     attr.prog_name[..8].copy_from_slice(b"schedlab");
-    let loaded = bpf(PROG_LOAD, &attr).or_else(|error| {
+    let loaded = bpf(PROG_LOAD, attr).or_else(|error| {
         // Once more, for the reason.
         let mut log = vec![0u8; LOG_BYTES];
         (attr.log_level, attr.log_size, attr.log_buf) = (1, LOG_BYTES as u32, log.as_mut_ptr() as u64);
-        bpf(PROG_LOAD, &attr).map_err(|_| {
+        bpf(PROG_LOAD, attr).map_err(|_| {
             let end = log.iter().position(|byte| *byte == 0).unwrap_or(0);
             let text = String::from_utf8_lossy(&log[..end]).into_owned();
             let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with("processed")).collect();
@@ -178,11 +191,71 @@ pub(super) fn attach(program: &Program) -> Result<Attached, String> {
             format!("the kernel does not load its program ({error}) {last}")
         })
     });
-    let program = owned(loaded?);
-    let open = RawTracepointOpen { prog_fd: program.as_raw_fd() as u32, ..RawTracepointOpen::default() };
-    let link =
-        bpf(RAW_TRACEPOINT_OPEN, &open).map_err(|e| format!("its program cannot be attached ({e})"))?;
-    Ok(Attached { _program: program, _link: owned(link) })
+    Ok(owned(loaded?))
+}
+
+/// `struct perf_event_attr` as far as a probe needs it (PERF_ATTR_SIZE_VER5, include/uapi/linux/perf_event.h).
+#[repr(C)]
+struct ProbeAttr {
+    kind: u32,
+    size: u32,
+    config: u64,
+    sample_period: u64,
+    sample_type: u64,
+    read_format: u64,
+    flags: u64,
+    wakeup_events: u32,
+    bp_type: u32,
+    path: u64,
+    offset: u64,
+    rest: [u64; 5],
+}
+
+/// Loads a program and attaches it to a function of a library, whoever calls it.
+///
+/// # Errors
+/// What the kernel answered.
+pub(super) fn attach_to_library(code: &[u8], place: &LockPlace, uprobe: u32) -> Result<Attached, String> {
+    const SET_BPF: libc::c_ulong = 0x4004_2408;
+    const CLOSE_ON_EXEC: libc::c_ulong = 8;
+    let mut attr = ProgLoad {
+        prog_type: PROG_TYPE_KPROBE,
+        insn_cnt: (code.len() / 8) as u32,
+        insns: code.as_ptr() as u64,
+        license: c"Dual MIT/GPL".as_ptr() as u64,
+        ..ProgLoad::default()
+    };
+    let program = load(&mut attr)?;
+    let path = CString::new(place.file.as_os_str().as_bytes()).map_err(|e| e.to_string())?;
+    let probe = ProbeAttr {
+        kind: uprobe,
+        size: size_of::<ProbeAttr>() as u32,
+        config: 0,
+        sample_period: 1,
+        sample_type: 0,
+        read_format: 0,
+        flags: 0,
+        wakeup_events: 1,
+        bp_type: 0,
+        path: path.as_ptr() as u64,
+        offset: place.offset,
+        rest: [0; 5],
+    };
+    let refused = |what: &str| format!("{what} ({})", io::Error::last_os_error());
+    // SAFETY: the attribute is a local of the size that it states, and the path in it lives as long; all processes, of
+    // which the kernel wants one CPU named.
+    let event = unsafe {
+        libc::syscall(libc::SYS_perf_event_open, std::ptr::from_ref(&probe), -1, 0, -1, CLOSE_ON_EXEC)
+    };
+    if event < 0 {
+        return Err(refused(&format!("{}: no probe at {:#x}", place.file.display(), place.offset)));
+    }
+    let event = owned(event as RawFd);
+    // SAFETY: both descriptors are open.
+    if unsafe { libc::ioctl(event.as_raw_fd(), SET_BPF, program.as_raw_fd()) } < 0 {
+        return Err(refused("the probe takes no program"));
+    }
+    Ok(Attached { _program: program, _link: event })
 }
 
 /// A piece of memory shared with the kernel; unmapped when dropped.

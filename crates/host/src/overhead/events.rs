@@ -9,7 +9,7 @@ use super::Spread;
 use super::pipe::Pipe;
 use crate::bpf::BpfRecorder;
 use crate::error::HostError;
-use crate::events::OBJECT;
+use crate::events::{LOCK, OBJECT, is_ours};
 use crate::record::stat;
 use crate::tracefs::{Instance, Tracefs};
 
@@ -35,11 +35,15 @@ pub enum Operation {
     OtherCall,
     /// A send or a receipt, with `--objects`: a byte into a pipe and out of it. Programs alone record it.
     Message,
+    /// A wakeup at a futex where nobody waits, with `--objects`.
+    Futex,
+    /// A lock that nobody holds, taken or let go, with `--objects=locks`.
+    Lock,
 }
 
 impl Operation {
     /// All, in WARP's order.
-    pub const ALL: [Operation; 7] = [
+    pub const ALL: [Operation; 9] = [
         Operation::Fork,
         Operation::Block,
         Operation::Wakeup,
@@ -47,6 +51,8 @@ impl Operation {
         Operation::Exit,
         Operation::OtherCall,
         Operation::Message,
+        Operation::Futex,
+        Operation::Lock,
     ];
 
     /// Its name in the table.
@@ -59,6 +65,8 @@ impl Operation {
             Operation::Exit => "EXIT",
             Operation::OtherCall => "other call",
             Operation::Message => "MESSAGE",
+            Operation::Futex => "FUTEX",
+            Operation::Lock => "LOCK",
         }
     }
 
@@ -71,7 +79,8 @@ impl Operation {
             Operation::Prio => &["syscalls:sys_enter_setpriority", "syscalls:sys_exit_setpriority"],
             Operation::Exit => &["sched:sched_process_exit"],
             Operation::OtherCall => &["syscalls:sys_enter_sched_yield", "syscalls:sys_exit_sched_yield"],
-            Operation::Message => &[OBJECT],
+            Operation::Message | Operation::Futex => &[OBJECT],
+            Operation::Lock => &[LOCK],
         }
     }
 
@@ -111,6 +120,24 @@ impl Operation {
                 for _ in 0..times {
                     turns.own.put();
                     turns.own.get();
+                }
+            }
+            Operation::Futex => {
+                let word = std::sync::atomic::AtomicU32::new(0);
+                for _ in 0..times {
+                    const WAKE_PRIVATE: libc::c_int = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
+                    // SAFETY: the word lives as long as the call.
+                    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), WAKE_PRIVATE, 1) };
+                }
+            }
+            Operation::Lock => {
+                let mutex = std::cell::UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER);
+                for _ in 0..times {
+                    // SAFETY: a mutex of this function's own, which is not moved.
+                    unsafe {
+                        libc::pthread_mutex_lock(mutex.get());
+                        libc::pthread_mutex_unlock(mutex.get());
+                    }
                 }
             }
         }
@@ -170,7 +197,7 @@ pub(super) fn measure(pairs: u32, progress: &mut dyn FnMut(&str)) -> Result<Vec<
     let (there, back, own) = (Pipe::new()?, Pipe::new()?, Pipe::new()?);
     let turns = Turns { there, back, own, stop: AtomicBool::new(false) };
     let former = pin_to_one_cpu()?;
-    let there = |event: &str| event == OBJECT || instance.has(&format!("events/{}", event.replace(':', "/")));
+    let there = |event: &str| is_ours(event) || instance.has(&format!("events/{}", event.replace(':', "/")));
     let costs = std::thread::scope(|scope| {
         let second = scope.spawn(|| turns.answer());
         let costs: Result<Vec<EventCost>, HostError> = Operation::ALL
@@ -189,6 +216,17 @@ pub(super) fn measure(pairs: u32, progress: &mut dyn FnMut(&str)) -> Result<Vec<
     set_affinity(&former)?;
     instance.remove()?;
     costs
+}
+
+/// What recording a lock of the C library costs here, in us; `None`: no program can be put there.
+pub fn lock_cost() -> Option<Spread> {
+    const PAIRS: u32 = 5;
+    /// Some ms.
+    const TIMES: u64 = 4_000;
+    let tracefs = Tracefs::open().ok()?;
+    let (there, back, own) = (Pipe::new().ok()?, Pipe::new().ok()?, Pipe::new().ok()?);
+    let turns = Turns { there, back, own, stop: AtomicBool::new(false) };
+    by_programs(Operation::Lock, PAIRS, TIMES, &tracefs, &turns).map(|(us, _)| us)
 }
 
 fn cost(
@@ -211,7 +249,7 @@ fn cost(
     }
     instance.set("tracing_on", "1", "")?;
     let mut differences = Differences::default();
-    let by_ftrace = if operation == Operation::Message { 0 } else { pairs };
+    let by_ftrace = if operation.events().iter().any(|event| is_ours(event)) { 0 } else { pairs };
     for _ in 0..by_ftrace {
         let off = slice(operation, times, turns);
         let before = nr_events(instance)?;
@@ -253,7 +291,8 @@ fn by_programs(
     for _ in 0..pairs {
         let off = slice(operation, times, turns);
         let folder = std::env::temp_dir();
-        let (recorder, made) = BpfRecorder::new(tracefs, names.clone(), None, BUFFER_KB, 50, &folder).ok()?;
+        let (recorder, made) =
+            BpfRecorder::new(tracefs, names.clone(), None, BUFFER_KB, 50, (&folder, &[])).ok()?;
         if !made.rest.is_empty() {
             return None;
         }

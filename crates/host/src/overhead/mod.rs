@@ -17,7 +17,7 @@ mod pipe;
 mod report;
 mod workloads;
 
-pub use events::{EventCost, Operation};
+pub use events::{EventCost, Operation, lock_cost};
 pub use report::{WARP_EVENTS, WARP_TO_FILE};
 pub use workloads::{WayCost, WorkloadCost};
 

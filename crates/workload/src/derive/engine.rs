@@ -8,8 +8,8 @@ use super::{DeriveOptions, Summary, YieldRule};
 use crate::messages::Channels;
 use crate::{Birth, EventKind, ExternalSource, InitState, Messages, ObjectOp, Recorded};
 use schedlab_trace::{
-    CommId, Counts, Direction, Marker, ObjectCall, Pid, SchedEvent, SwitchSide, Syscall, SyscallKind,
-    TaskState, TraceEvent, Wake,
+    CommId, Counts, Direction, Marker, ObjectCall, Pid, SchedEvent, SwitchSide, SyncCall, Syscall,
+    SyscallKind, TaskState, TraceEvent, Wake,
 };
 use schedlab_units::TaskId;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -253,6 +253,7 @@ impl<'a> Deriver<'a> {
             SchedEvent::Settings { pid, born, words } => self.settings(cpu, pid, born, name(words)),
             SchedEvent::CgroupAttach { pid, path, root } => self.moved(cpu, pid, name(path), root),
             SchedEvent::Object(call) => self.object(event.pid, call),
+            SchedEvent::Sync(call) => self.sync(event.pid, call),
             SchedEvent::Affinity { pid, mask } => self.affinity(event.pid, pid, mask),
             SchedEvent::Polled => self.polled(event.pid),
             SchedEvent::ChildTaken => self.child_taken(event.pid),
@@ -623,7 +624,11 @@ impl<'a> Deriver<'a> {
             return;
         };
         let birth = Birth::Fork { parent: TaskId(parent_index as u32) };
+        let tid = child.0;
         let child = self.tasks.add(child, child_comm, birth, Where::New);
+        if self.options.messages == Messages::Recorded {
+            self.channels.born(tid, child, parent_index);
+        }
         let kthreadd = Pid(2);
         self.tasks.list[child].kernel_thread = parent == kthreadd;
         self.tasks.list[parent_index].new_children.push(child as u32);
@@ -696,7 +701,11 @@ impl<'a> Deriver<'a> {
         if self.options.messages != Messages::Recorded {
             return;
         }
-        let Some(task) = self.running(pid) else { return };
+        let Some(task) = self.at_object(pid) else { return };
+        self.channels.leaves_lock(task);
+        if call.amount == 0 {
+            return;
+        }
         let (object, amount) = (self.channels.row(call), call.amount);
         let op = match call.direction {
             Direction::Send => ObjectOp::Send { object, amount },
@@ -704,6 +713,27 @@ impl<'a> Deriver<'a> {
         };
         let recorded = Recorded::Awake;
         self.tasks.emit(task, self.now_ns, |length| EventKind::Object { length, op, recorded });
+    }
+
+    /// The task that an event at an object is of: it must be on a CPU.
+    fn at_object(&mut self, pid: Pid) -> Option<usize> {
+        let task = self.running(pid);
+        let reason = "event at an object by a task that has no CPU then by the recorded switches, left out";
+        self.count(reason, u64::from(task.is_none() && pid != Pid::IDLE));
+        task
+    }
+
+    /// A task has been at a futex, or is about to be at a lock.
+    fn sync(&mut self, pid: Pid, call: SyncCall) {
+        self.facts.object_calls += 1;
+        if self.options.messages != Messages::Recorded {
+            return;
+        }
+        let Some(task) = self.at_object(pid) else { return };
+        if let Some(op) = self.channels.sync(task, call) {
+            let recorded = Recorded::Awake;
+            self.tasks.emit(task, self.now_ns, |length| EventKind::Object { length, op, recorded });
+        }
     }
 
     /// A wait for several files has found one.
@@ -728,9 +758,10 @@ impl<'a> Deriver<'a> {
         else {
             return;
         };
-        let object = self.channels.children_of(parent.index());
-        let (op, recorded) = (ObjectOp::Send { object, amount: 1 }, Recorded::Awake);
-        self.tasks.emit(task, self.now_ns, |length| EventKind::Object { length, op, recorded });
+        for object in [self.channels.children_of(parent.index()), self.channels.end_of(task)] {
+            let (op, recorded) = (ObjectOp::Send { object, amount: 1 }, Recorded::Awake);
+            self.tasks.emit(task, self.now_ns, |length| EventKind::Object { length, op, recorded });
+        }
     }
 
     fn sys_enter(&mut self, pid: Pid, call: Syscall) {

@@ -8,11 +8,12 @@
 //! |---|---|
 //! | `none` | none: each block waits for its recorded wakeup |
 //! | `inferred` | between wakers and sleepers, with the messages that the waker's progress makes likely ([`Inferred`]) |
-//! | `recorded` | the pipes and sockets that `record --objects` saw |
+//! | `recorded` | the pipes, sockets, futexes and locks that `record --objects` saw |
 
 mod costs;
 mod edit;
 mod inferred;
+mod locks;
 mod recorded;
 
 pub(crate) use inferred::{Timeline, infer};

@@ -8,69 +8,110 @@
 //! workload   A: ....................... SEND 100 pipe               B: RECV 100 pipe (slept)
 //! ```
 //!
-//! A wait in `poll` or `epoll_wait` is taken the same way: for the receipt that follows it before the next block. Other
-//! blocks (timers, disks, children, futexes) stay as they are.
+//! A wait in `poll` or `epoll_wait` is taken the same way: for the receipt that follows it before the next block. Waits
+//! at futexes and locks stand in `locks.rs`. Other blocks (timers, disks) stay as they are.
 
 use super::costs::{Waits, Woken, measure, take_out};
 use super::edit::{Edits, apply};
+use super::locks::{BlockOf, Locks, Settled, SyncKind, barrier_of, settle};
 use crate::{
-    Event, EventId, EventKind, Object, ObjectId, ObjectKind, ObjectOp, WaitCosts, Wakes, Wakeup, Workload,
+    Event, EventId, EventKind, Handover, Object, ObjectId, ObjectKind, ObjectOp, Recorded, WaitCosts, Wakes,
+    Wakeup, Workload,
 };
-use schedlab_trace::{ChannelKind, ObjectCall};
+use schedlab_trace::{ChannelKind, ObjectCall, SyncCall};
 use schedlab_units::{Span, TaskId};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// What a recording has shown: pipes and sockets, and the children that tasks wait for.
+/// What a recording has shown: pipes and sockets, futexes and locks, and the children that tasks wait for.
 #[derive(Debug, Default)]
 pub(crate) struct Channels {
     rows: BTreeMap<u64, u32>,
     children: BTreeMap<usize, u32>,
-    list: Vec<Seen>,
+    pub(super) list: Vec<Seen>,
     /// Tasks that wait for several files at once.
     pollers: BTreeSet<usize>,
     /// Wakeups by a task onto another CPU that was idle.
     kicks: BTreeSet<EventId>,
+    pub(super) locks: Locks,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Seen {
-    kind: SeenKind,
-    room: u32,
+pub(super) struct Seen {
+    pub kind: SeenKind,
+    /// Of a barrier: how many it is for.
+    pub room: u32,
+    /// Of a mutex.
+    pub inherits_priority: bool,
+    pub is_recursive: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum SeenKind {
+pub(super) enum SeenKind {
     Channel(ChannelKind),
     /// The ended children of a task.
     Children,
+    /// The end of a thread that another one joins.
+    ThreadEnd,
+    Sync(SyncKind),
 }
 
 impl SeenKind {
     /// Kinds of [`SeenKind::index`].
-    const NR: usize = ChannelKind::ALL.len() + 1;
+    const NR: usize = ChannelKind::ALL.len() + 2 + SyncKind::NR;
 
     fn index(self) -> usize {
         match self {
             SeenKind::Channel(kind) => kind as usize,
-            SeenKind::Children => SeenKind::NR - 1,
+            SeenKind::Children => ChannelKind::ALL.len(),
+            SeenKind::ThreadEnd => ChannelKind::ALL.len() + 1,
+            SeenKind::Sync(kind) => ChannelKind::ALL.len() + 2 + kind as usize,
         }
     }
     fn name(self) -> &'static str {
         match self {
             SeenKind::Channel(kind) => kind.name(),
             SeenKind::Children => "children",
+            SeenKind::ThreadEnd => "thread-end",
+            SeenKind::Sync(kind) => kind.name(),
+        }
+    }
+    fn is_channel(self) -> bool {
+        matches!(self, SeenKind::Channel(_))
+    }
+    /// As the kernel wakes there: pipes and sockets, and who waits for a child, synchronously.
+    fn wakes(self) -> Wakes {
+        match self {
+            SeenKind::Channel(ChannelKind::Eventfd | ChannelKind::Queue)
+            | SeenKind::ThreadEnd
+            | SeenKind::Sync(_) => Wakes::Plain,
+            SeenKind::Channel(_) | SeenKind::Children => Wakes::Sync,
         }
     }
 }
 
 impl Channels {
+    /// The row of this key, a new one of this kind if there is none.
+    pub(super) fn row_of(&mut self, key: u64, kind: SeenKind) -> u32 {
+        let next = self.list.len() as u32;
+        let row = *self.rows.entry(key).or_insert(next);
+        if row == next {
+            self.add(kind);
+        }
+        row
+    }
+
+    /// The row of a key that there is already.
+    pub(super) fn known(&self, key: u64) -> Option<u32> {
+        self.rows.get(&key).copied()
+    }
+
+    fn add(&mut self, kind: SeenKind) {
+        self.list.push(Seen { kind, room: 0, inherits_priority: false, is_recursive: false });
+    }
+
     /// Which object this is.
     pub fn row(&mut self, call: ObjectCall) -> ObjectId {
-        let next = self.list.len() as u32;
-        let row = *self.rows.entry(call.key).or_insert(next);
-        if row == next {
-            self.list.push(Seen { kind: SeenKind::Channel(call.kind), room: 0 });
-        }
+        let row = self.row_of(call.key, SeenKind::Channel(call.kind));
         let seen = &mut self.list[row as usize];
         seen.room = seen.room.max(call.room);
         ObjectId(row)
@@ -81,9 +122,35 @@ impl Channels {
         let next = self.list.len() as u32;
         let row = *self.children.entry(task).or_insert(next);
         if row == next {
-            self.list.push(Seen { kind: SeenKind::Children, room: 0 });
+            self.add(SeenKind::Children);
         }
         ObjectId(row)
+    }
+
+    /// What a task does at a futex or lock; `None`: nothing that a replay could do.
+    pub fn sync(&mut self, task: usize, call: SyncCall) -> Option<ObjectOp> {
+        super::locks::op_of_call(self, task, call)
+    }
+
+    /// A task has been born; others may wait for its end.
+    pub fn born(&mut self, tid: i32, task: usize, parent: usize) {
+        self.locks.born(tid, task, parent);
+    }
+
+    /// Where a task tells of its end to who joins it.
+    pub fn end_of(&mut self, task: usize) -> ObjectId {
+        if let Some(row) = self.locks.ends.get(&task) {
+            return ObjectId(*row);
+        }
+        let row = self.list.len() as u32;
+        self.add(SeenKind::ThreadEnd);
+        self.locks.ends.insert(task, row);
+        ObjectId(row)
+    }
+
+    /// A task does something else than what is done within a function of the C library's locks.
+    pub fn leaves_lock(&mut self, task: usize) {
+        self.locks.leaves(task);
     }
 
     /// A task waits for several files at once.
@@ -116,19 +183,21 @@ struct Traffic {
 impl Traffic {
     /// Whether both ends are there. Of children, each must have been waited for: a thread tells nobody of its end.
     fn is_usable(&self, kind: SeenKind) -> bool {
-        self.sends > 0 && self.receives > 0 && (kind != SeenKind::Children || self.sends == self.receives)
+        let is_counted = matches!(kind, SeenKind::Children | SeenKind::ThreadEnd);
+        self.sends > 0 && self.receives > 0 && (!is_counted || self.sends == self.receives)
     }
     fn mean(&self) -> u64 {
         self.sent.div_ceil(self.sends.max(1)).max(1)
     }
 }
 
-/// Which way, and where.
+/// Which way, and where: whether others may go on by it.
 fn side(op: ObjectOp) -> (ObjectId, bool) {
-    (op.object(), matches!(op, ObjectOp::Send { .. }))
+    let gives = matches!(op, ObjectOp::Send { .. } | ObjectOp::Unlock { .. } | ObjectOp::Signal { .. });
+    (op.object(), gives || matches!(op, ObjectOp::Broadcast { .. }))
 }
 
-fn op_of(event: &Event) -> Option<ObjectOp> {
+pub(super) fn op_of(event: &Event) -> Option<ObjectOp> {
     match event.kind {
         EventKind::Object { op, .. } => Some(op),
         _ => None,
@@ -139,16 +208,33 @@ fn op_of(event: &Event) -> Option<ObjectOp> {
 /// CPU.
 pub(crate) fn put_in(workload: &mut Workload, channels: &Channels) -> Span {
     let (counted, merged) = merge_polled(workload, channels);
+    let mut settled = settle(workload, channels);
     let traffic = traffic_of(workload, channels.list.len());
     let kind_of = |id: ObjectId| channels.list[id.0 as usize].kind;
+    let is_usable = |row: usize, seen: &Seen| match seen.kind {
+        SeenKind::Sync(_) => settled.usable[row],
+        kind => traffic[row].is_usable(kind),
+    };
     let usable: Vec<bool> =
-        channels.list.iter().zip(&traffic).map(|(seen, of)| of.is_usable(seen.kind)).collect();
+        channels.list.iter().enumerate().map(|(row, seen)| is_usable(row, seen)).collect();
     let places = places(workload);
     let nr_blocks = dependent_blocks(workload);
     let (mut edits, mut waits) = (Vec::new(), Waits::default());
     for task in 0..workload.tasks.len() {
-        let mut found = edits_of((workload, channels), task, &usable, &places, &mut waits);
-        found.removed.extend(unusable(&workload.tasks[task].events, &usable));
+        let mut found = edits_of((workload, channels), task, (&usable, &mut settled), &places, &mut waits);
+        let own = &mut settled.tasks[task];
+        // a wait at a condition becomes an unlock, whatever is known of the condition
+        let stays = |row: &usize| own.changed.contains_key(row);
+        found.removed.extend(unusable(&workload.tasks[task].events, &usable).filter(|row| !stays(row)));
+        found.removed.append(&mut own.removed);
+        found.inserted.append(&mut own.inserted);
+        found.inserted.sort_by_key(|insert| insert.before);
+        for (row, op) in std::mem::take(&mut own.changed) {
+            if let EventKind::Object { op: old, recorded, .. } = &mut workload.tasks[task].events[row].kind {
+                *old = op;
+                *recorded = if own.slept.contains(&row) { Recorded::Slept } else { *recorded };
+            }
+        }
         edits.push(found);
     }
     let op_kind =
@@ -156,13 +242,17 @@ pub(crate) fn put_in(workload: &mut Workload, channels: &Channels) -> Span {
     let (costs, kick) = measure(workload, &waits, SeenKind::NR, op_kind);
     take_out(workload, &waits, |id| costs[kind_of(id).index()], kick);
     apply(workload, &edits);
-    let rows = add_objects(workload, channels, (&traffic, &usable, &counted), &costs);
+    let rows = add_objects(workload, channels, (&traffic, &usable, &counted), (&costs, &settled));
     for event in workload.tasks.iter_mut().flat_map(|task| &mut task.events) {
         if let EventKind::Object { op, .. } = &mut event.kind {
             *op = op.mapped(|id| rows[id.0 as usize].unwrap_or(id));
         }
     }
-    note(workload, channels, (&traffic, &usable), (waits.slept.len() as u64, nr_blocks), merged);
+    let nr_waits =
+        waits.slept.values().filter(|id| !matches!(kind_of(**id), SeenKind::Sync(_))).count() as u64;
+    note(workload, channels, (&traffic, &usable), (nr_waits, nr_blocks), merged);
+    let nr_lock_waits = waits.slept.len() as u64 - nr_waits;
+    super::locks::note(workload, channels, (&usable, &settled), (nr_lock_waits, nr_blocks));
     if kick > Span::ZERO {
         let text = format!("{kick}, paid by who wakes: kick in a file of costs");
         workload.notes.insert("interrupting an idle CPU".to_string(), text);
@@ -184,7 +274,9 @@ fn note(
     };
     let kinds: Vec<String> = ChannelKind::ALL
         .into_iter()
-        .map(|(_, kind, word)| format!("{} {word}", of(SeenKind::Channel(kind)).count()))
+        .map(|(_, kind, word)| (of(SeenKind::Channel(kind)).count(), word))
+        .filter(|(nr, word)| *nr > 0 || ["pipe", "unix", "inet"].contains(word))
+        .map(|(nr, word)| format!("{nr} {word}"))
         .collect();
     let sends: u64 = ChannelKind::ALL
         .into_iter()
@@ -192,7 +284,8 @@ fn note(
         .map(|of| of.sends)
         .sum();
     let (parents, kinds) = (of(SeenKind::Children).count(), kinds.join(", "));
-    let nr_channels = workload.objects.len() - parents;
+    let is_used = |(seen, usable): (&Seen, &bool)| seen.kind.is_channel() && *usable;
+    let nr_channels = channels.list.iter().zip(usable).filter(|both| is_used(*both)).count();
     let mut note = format!(
         "recorded: {nr_channels} channels ({kinds}), {sends} sends; {nr_waits} of {nr_blocks} blocks that a task \
          ended are waits at them"
@@ -205,7 +298,7 @@ fn note(
     }
     workload.notes.insert("messages".to_string(), note);
     let is_one_sided = |(seen, of, usable): &(&Seen, &Traffic, &bool)| {
-        !**usable && of.sends + of.receives > 0 && seen.kind != SeenKind::Children
+        !**usable && of.sends + of.receives > 0 && seen.kind.is_channel()
     };
     let all = channels.list.iter().zip(traffic).zip(usable).map(|((seen, of), usable)| (seen, of, usable));
     let one_sided = all.filter(is_one_sided).count();
@@ -259,7 +352,7 @@ fn merge_polled(workload: &mut Workload, channels: &Channels) -> (BTreeSet<usize
     }
     let mut groups: BTreeMap<Between<'_>, Vec<u32>> = BTreeMap::new();
     for (row, (seen, of)) in (0..).zip(channels.list.iter().zip(&ends)) {
-        let is_counted = of.sends > 0 && of.sends == of.receives && seen.kind != SeenKind::Children;
+        let is_counted = of.sends > 0 && of.sends == of.receives && seen.kind.is_channel();
         if is_counted && of.receivers.is_subset(&channels.pollers) {
             groups.entry((seen.kind.index(), &of.senders, &of.receivers)).or_default().push(row);
         }
@@ -318,7 +411,7 @@ const EXIT_MAX: Span = Span::from_us(100);
 fn edits_of(
     (workload, channels): (&Workload, &Channels),
     task: usize,
-    usable: &[bool],
+    (usable, settled): (&[bool], &mut Settled),
     places: &HashMap<EventId, (usize, usize)>,
     waits: &mut Waits,
 ) -> Edits {
@@ -334,22 +427,32 @@ fn edits_of(
             continue;
         };
         let Some(place) = places.get(event) else { continue };
-        let Some(by) = waker_is_in(workload, *waker, Some(place)) else { continue };
+        let exits = |by: ObjectOp| {
+            let kind = channels.list[by.object().0 as usize].kind;
+            matches!(kind, SeenKind::Children | SeenKind::ThreadEnd)
+        };
         // a child that wakes its parent otherwise (it executes a program) has its end before it
-        if channels.list[by.object().0 as usize].kind == SeenKind::Children
-            && (*distance > EXIT_MAX || op_of(&workload.tasks[place.0].events[place.1]).is_none())
-        {
-            continue;
+        let may_be = |by: &ObjectOp| {
+            let moves = matches!(by, ObjectOp::Send { .. } | ObjectOp::Receive { .. });
+            let at_its_end =
+                *distance <= EXIT_MAX && op_of(&workload.tasks[place.0].events[place.1]).is_some();
+            moves && usable[by.object().0 as usize] && (!exits(*by) || at_its_end)
+        };
+        let found = waker_is_in(workload, *waker, Some(place)).into_iter().filter(may_be).find_map(|by| {
+            let (object, sends) = side(by);
+            waits_for(events, row + 2, (object, !sends)).map(|own| (object, own))
+        });
+        let Some((object, own)) = found else { continue };
+        match settled.whose_block((workload, channels), (task, row), object) {
+            BlockOf::Function => drop(edits.blocks.insert(row, None)),
+            BlockOf::Unknown => continue,
+            BlockOf::Itself => {
+                // several blocks may lie within one call
+                let first = taken.insert(own);
+                edits.blocks.insert(row, first.then(|| op_of(&events[own])).flatten());
+                edits.removed.insert(own);
+            }
         }
-        if !usable[by.object().0 as usize] {
-            continue;
-        }
-        let (object, sends) = side(by);
-        let Some(own) = waits_for(events, row + 2, (object, !sends)) else { continue };
-        // several blocks may lie within one call
-        let first = taken.insert(own);
-        edits.blocks.insert(row, first.then(|| op_of(&events[own])).flatten());
-        edits.removed.insert(own);
         waits.slept.insert((task, row), object);
         let kicks = channels.kicks.contains(&pair[1].eid);
         waits.woke.entry(*place).or_default().push(Woken { object, kicks });
@@ -357,17 +460,23 @@ fn edits_of(
     edits
 }
 
-/// The call that the waker was in: the first that returns after the wakeup.
-fn waker_is_in(workload: &Workload, waker: TaskId, place: Option<&(usize, usize)>) -> Option<ObjectOp> {
-    let (task, row) = *place.filter(|(task, _)| *task == waker.index())?;
-    for event in &workload.tasks[task].events[row..] {
+/// The call that the waker was in: the first that returns after the wakeup. At a task's end there may be several.
+fn waker_is_in(workload: &Workload, waker: TaskId, place: Option<&(usize, usize)>) -> Vec<ObjectOp> {
+    let Some((task, row)) = place.filter(|(task, _)| *task == waker.index()) else { return Vec::new() };
+    let mut found: Vec<(Span, ObjectOp)> = Vec::new();
+    for event in &workload.tasks[*task].events[*row..] {
         match event.kind {
-            EventKind::Object { op, .. } => return Some(op),
-            EventKind::Fork { .. } | EventKind::Exit { .. } => return None,
-            _ => {}
+            EventKind::Object { length, op, .. }
+                if found.first().is_none_or(|(first, _)| *first == length) =>
+            {
+                found.push((length, op));
+            }
+            EventKind::Object { .. } | EventKind::Fork { .. } | EventKind::Exit { .. } => break,
+            _ if found.is_empty() => {}
+            _ => break,
         }
     }
-    None
+    found.into_iter().map(|(_, op)| op).collect()
 }
 
 /// Row of the operation that a block before `from` was for: that of the call that it was in, or one that follows in the
@@ -376,7 +485,11 @@ fn waits_for(events: &[Event], from: usize, wanted: (ObjectId, bool)) -> Option<
     let mut in_call = true;
     for (row, event) in events.iter().enumerate().skip(from) {
         match event.kind {
-            EventKind::Object { op, .. } if side(op) == wanted => return Some(row),
+            EventKind::Object { op: op @ (ObjectOp::Send { .. } | ObjectOp::Receive { .. }), .. }
+                if side(op) == wanted =>
+            {
+                return Some(row);
+            }
             EventKind::Object { .. } => in_call = false,
             EventKind::Block { .. } | EventKind::Yield { .. } if !in_call => return None,
             EventKind::Fork { .. } | EventKind::Exit { .. } | EventKind::Prio { .. } => return None,
@@ -410,12 +523,12 @@ fn add_objects(
     workload: &mut Workload,
     channels: &Channels,
     (traffic, usable, counted): (&[Traffic], &[bool], &BTreeSet<usize>),
-    costs: &[WaitCosts],
+    (costs, settled): (&[WaitCosts], &Settled),
 ) -> Vec<Option<ObjectId>> {
     let mut unlimited = 0;
     let mut rows = Vec::new();
     for (number, (seen, of)) in channels.list.iter().zip(traffic).enumerate() {
-        if !usable[number] {
+        if !usable[number] || barrier_of(channels, number as u32).is_some() {
             rows.push(None);
             continue;
         }
@@ -430,6 +543,7 @@ fn add_objects(
             SeenKind::Channel(ChannelKind::Unix) if room > 0 => {
                 Some(unix_holds(room, mean)).map(|holds| (holds, holds / 4))
             }
+            SeenKind::Channel(ChannelKind::Queue) if room > 0 => Some((room, room - 1)),
             _ => None,
         };
         // what was in it before the recording, as far as it was taken out
@@ -441,14 +555,19 @@ fn add_objects(
             fits
         });
         let small = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
-        let kind = ObjectKind::Stream {
-            capacity: held.map(|(holds, _)| small(holds.max(1))),
-            start: small(start),
-            low: held.map(|(_, low)| small(low)),
+        let kind = match seen.kind {
+            SeenKind::Sync(SyncKind::Mutex) => ObjectKind::Mutex(Handover::Competing),
+            SeenKind::Sync(SyncKind::Barrier) => ObjectKind::Barrier { parties: seen.room },
+            SeenKind::Sync(_) => ObjectKind::Semaphore { start: settled.starts[number] },
+            _ => ObjectKind::Stream {
+                capacity: held.map(|(holds, _)| small(holds.max(1))),
+                start: small(start),
+                low: held.map(|(_, low)| small(low)),
+            },
         };
         let name = format!("{}-{}", seen.kind.name(), number + 1);
-        let object =
-            Object { name, kind, wakes: Wakes::Sync, costs: costs[seen.kind.index()], is_closed: false };
+        let (wakes, costs) = (seen.kind.wakes(), costs[seen.kind.index()]);
+        let object = Object { name, kind, wakes, costs, is_closed: false };
         rows.push(Some(workload.add_object(object)));
     }
     workload.count_dropped("pipe or socket of which not all was read, taken as one without limit", unlimited);

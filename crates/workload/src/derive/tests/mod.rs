@@ -2,6 +2,7 @@
 
 mod groups;
 mod interrupts;
+mod locks;
 mod messages;
 
 use super::*;

@@ -1,0 +1,273 @@
+use super::*;
+use crate::{Messages, ObjectId, ObjectKind, ObjectOp, Recorded};
+use schedlab_trace::{MutexKind, SyncCall, SyncOp};
+
+impl Trace {
+    fn sync(&mut self, us: u64, cpu: u32, pid: i32, key: u64, what: SyncOp) -> &mut Trace {
+        self.sync_with(us, cpu, pid, (key, 0), what, 1)
+    }
+    fn sync_with(
+        &mut self,
+        us: u64,
+        cpu: u32,
+        pid: i32,
+        (key, other): (u64, u64),
+        what: SyncOp,
+        value: u32,
+    ) -> &mut Trace {
+        self.push(us, cpu, pid, Context::Task, SchedEvent::Sync(SyncCall { key, other, what, value }))
+    }
+    /// Two tasks, each with a CPU of its own.
+    fn two() -> Trace {
+        let mut trace = Trace::default();
+        trace.switch(0, 0, 0, 'R', 1).switch(0, 1, 0, 'R', 2);
+        trace
+    }
+}
+
+const PLAIN: SyncOp = SyncOp::MutexLock(MutexKind { is_recursive: false, inherits_priority: false });
+const RECURSIVE: SyncOp = SyncOp::MutexLock(MutexKind { is_recursive: true, inherits_priority: false });
+const LENDING: SyncOp = SyncOp::MutexLock(MutexKind { is_recursive: false, inherits_priority: true });
+
+fn derive(trace: &Trace) -> Workload {
+    let options = DeriveOptions { messages: Messages::Recorded, ..DeriveOptions::default() };
+    let workload = trace.derive_with(options, None).workload;
+    workload.check().unwrap_or_else(|error| panic!("{error}"));
+    let text = workload.to_text().unwrap();
+    assert_eq!(crate::parse_text("x", text.as_bytes()).unwrap().to_text().unwrap(), text);
+    workload
+}
+
+/// LOCK and UNLOCK are L and U, SEND and RECV S and R, a barrier's ARRIVE A, each with its CPU time; `*`: it slept.
+fn life(workload: &Workload, pid: u32) -> String {
+    let us = |length: Span| length.as_ns() / 1000;
+    let word = |kind: &EventKind| match kind {
+        EventKind::Object { length, op, recorded } => {
+            let letter = match op {
+                ObjectOp::Send { .. } => "S",
+                ObjectOp::Receive { .. } => "R",
+                ObjectOp::Lock { .. } => "L",
+                ObjectOp::Unlock { .. } => "U",
+                ObjectOp::Arrive { .. } => "A",
+                other => other.name(),
+            };
+            let slept = if *recorded == Recorded::Slept { "*" } else { "" };
+            format!("{letter}{}{slept}", us(*length))
+        }
+        EventKind::Wakeup(Wakeup::External { after, .. }) => format!("W{}", us(*after)),
+        EventKind::Wakeup(Wakeup::Dependent { distance, .. }) => format!("W<-{}", us(*distance)),
+        other => format!("{}{}", &other.name()[..1], us(other.length().unwrap_or(Span::ZERO))),
+    };
+    task(workload, pid).events.iter().map(|event| word(&event.kind)).collect::<Vec<_>>().join(" ")
+}
+
+// us     0         1         2
+//        012345678901234567890
+// cpu0   1L11111111Uwf111111E          L lock, U unlock, w its futex wakes 2 and returns at f
+// cpu1   222L2B.......2r22U22E         2 blocks in lock at 5, runs at 12, its futex returns at 13
+fn contended() -> Trace {
+    let mut trace = Trace::two();
+    trace.sync(1, 0, 1, 77, PLAIN).sync(3, 1, 2, 77, PLAIN).switch(5, 1, 2, 'S', 0);
+    trace.sync(10, 0, 1, 77, SyncOp::MutexUnlock).waking(11, 0, 1, 2);
+    trace.sync(12, 0, 1, 77, SyncOp::FutexWake).switch(12, 1, 0, 'R', 2);
+    trace.sync(13, 1, 2, 77, SyncOp::FutexWoken).sync(17, 1, 2, 77, SyncOp::MutexUnlock);
+    trace.switch(19, 0, 1, 'X', 0).switch(20, 1, 2, 'X', 0);
+    trace
+}
+
+#[test]
+fn a_block_within_a_lock_is_the_locks_own() {
+    let workload = derive(&contended());
+    assert_eq!(life(&workload, 1), "L1 U10 E19");
+    assert_eq!(life(&workload, 2), "L3* U10 E13", "the block at 5 is gone, its CPU time is not");
+    assert!(matches!(workload.objects[0].kind, ObjectKind::Mutex(_)), "{:?}", workload.objects);
+    let note = &workload.notes["locks"];
+    assert!(note.contains("1 of 1 mutex") && note.contains("1 of 1 blocks"), "{note}");
+    assert!(!note.contains("only where somebody waited"), "{note}");
+}
+
+#[test]
+fn without_the_librarys_functions_a_futex_that_only_some_wake_is_a_semaphore() {
+    let mut trace = contended();
+    let is_function = |event: &TraceEvent| {
+        matches!(
+            event.what,
+            SchedEvent::Sync(SyncCall { what: SyncOp::MutexLock(_) | SyncOp::MutexUnlock, .. })
+        )
+    };
+    trace.events.retain(|event| !is_function(event));
+    let workload = derive(&trace);
+    assert_eq!((life(&workload, 1), life(&workload, 2)), ("S12 E19".into(), "R5* E13".into()));
+    assert_eq!(workload.objects[0].kind, ObjectKind::Semaphore { start: 0 });
+    assert!(workload.notes["locks"].contains("only where somebody waited"), "{}", workload.notes["locks"]);
+    // who wakes there waits there, too: it could take what it put in
+    let mut both = trace.events.pop().into_iter().collect::<Vec<_>>();
+    trace.sync(19, 1, 2, 77, SyncOp::FutexWake).events.append(&mut both);
+    let other = derive(&trace);
+    assert!(other.objects.is_empty(), "{:?}", other.objects);
+    assert_eq!(life(&other, 2), "B5 W<-8 E8");
+}
+
+#[test]
+fn a_lock_that_inherits_priority_is_named_and_one_that_is_used_alone_goes() {
+    let mut trace = contended();
+    for event in &mut trace.events {
+        if let SchedEvent::Sync(SyncCall { what, .. }) = &mut event.what
+            && *what == PLAIN
+        {
+            *what = LENDING;
+        }
+    }
+    let last = trace.events.split_off(trace.events.len() - 2);
+    trace.sync(17, 0, 1, 88, PLAIN).sync(18, 0, 1, 88, SyncOp::MutexUnlock);
+    trace.events.extend(last);
+    let workload = derive(&trace);
+    let note = &workload.notes["locks"];
+    assert!(note.contains("1 inherit priority: they are replayed as plain ones"), "{note}");
+    assert!(note.contains("1 mutexes that one task alone uses are left out"), "{note}");
+    assert_eq!((workload.objects.len(), life(&workload, 1)), (1, "L1 U10 E19".into()));
+}
+
+// A recursive mutex is locked twice, a plain one once too often, and one is held
+// to the end. An attempt that is followed by an unlock has got the mutex.
+#[test]
+fn locks_that_contradict_themselves_are_counted() {
+    let mut trace = Trace::two();
+    for (us, key, what) in [
+        (1, 5, RECURSIVE),
+        (2, 5, RECURSIVE),
+        (3, 5, SyncOp::MutexUnlock),
+        (4, 5, SyncOp::MutexUnlock),
+        (5, 6, PLAIN),
+        (6, 6, PLAIN),
+        (7, 6, SyncOp::MutexUnlock),
+        (8, 6, SyncOp::MutexUnlock),
+        (9, 7, SyncOp::MutexTry(MutexKind::default())),
+        (10, 7, SyncOp::MutexTry(MutexKind::default())),
+        (11, 7, SyncOp::MutexUnlock),
+        (12, 8, PLAIN),
+    ] {
+        trace.sync(us, 0, 1, key, what);
+    }
+    for (us, key) in [(13, 5), (14, 6), (15, 7), (16, 8)] {
+        trace.sync(us, 1, 2, key, PLAIN).sync(us, 1, 2, key, SyncOp::MutexUnlock);
+    }
+    trace.switch(19, 0, 1, 'X', 0).switch(20, 1, 2, 'X', 0);
+    let workload = derive(&trace);
+    assert_eq!(life(&workload, 1), "L1 U4 L5 U8 L10 U11 L12 U19 E19");
+    let counted = |reason: &str| {
+        workload.dropped.iter().find(|(known, _)| known.starts_with(reason)).map(|(_, times)| *times)
+    };
+    assert_eq!(counted("lock of a mutex that its task holds already"), Some(1));
+    assert_eq!(counted("mutex that its task holds to its end"), Some(1));
+    // the second unlock of 6 comes after the second lock, which was left out
+    let twice = workload.dropped.keys().any(|reason| reason.starts_with("unlock of a mutex"));
+    assert!(!twice, "{:?}", workload.dropped);
+}
+
+// us     0         1         2
+//        0123456789012345678901
+// cpu0   111111L1Gwf1U11111111E        G signal, w its futex wakes 2
+// cpu1   222LCB......2r222U222E        C wait at the condition; r its futex returns
+#[test]
+fn a_wait_at_a_condition_lets_its_mutex_go_and_waits_for_what_a_signal_gives() {
+    let mut trace = Trace::two();
+    trace.sync(3, 1, 2, 77, PLAIN).sync_with(4, 1, 2, (99, 77), SyncOp::ConditionWait, 0);
+    trace.switch(5, 1, 2, 'S', 0).sync(6, 0, 1, 77, PLAIN).sync(8, 0, 1, 99, SyncOp::ConditionSignal);
+    trace.waking(9, 0, 1, 2).sync(10, 0, 1, 1234, SyncOp::FutexWake).sync(12, 0, 1, 77, SyncOp::MutexUnlock);
+    trace.switch(12, 1, 0, 'R', 2).sync(13, 1, 2, 1234, SyncOp::FutexWoken);
+    trace.sync(17, 1, 2, 77, SyncOp::MutexUnlock).switch(21, 0, 1, 'X', 0).switch(21, 1, 2, 'X', 0);
+    let workload = derive(&trace);
+    assert_eq!(life(&workload, 1), "L6 S10 U12 E21");
+    assert_eq!(life(&workload, 2), "L3 U4 R5* L6 U10 E14");
+    let kinds: Vec<_> = workload.objects.iter().map(|object| object.kind.name()).collect();
+    assert_eq!(kinds, ["mutex", "semaphore"]);
+    // the wait's time was over: it stays a recorded block, without the mutex
+    for event in &mut trace.events {
+        if let SchedEvent::Sync(call) = &mut event.what {
+            match call.what {
+                SyncOp::FutexWoken => call.what = SyncOp::FutexGaveUp,
+                SyncOp::FutexWake => call.value = 0,
+                _ => {}
+            }
+        }
+    }
+    let over = derive(&trace);
+    assert_eq!(life(&over, 2), "L3 U4 B5 W<-3 L0 U5 E9");
+    assert!(over.notes["locks"].contains("1 wakeups at futexes woke nobody"), "{}", over.notes["locks"]);
+}
+
+// 1 posts what 2 takes; the semaphore had one in it at the start, since 2 took one without a sleep before
+#[test]
+fn what_a_semaphore_has_at_the_start_shows_in_what_is_taken() {
+    let mut trace = Trace::two();
+    trace.sync(2, 1, 2, 55, SyncOp::SemaphoreWait).sync(4, 1, 2, 55, SyncOp::SemaphoreWait);
+    trace.switch(5, 1, 2, 'S', 0).sync(8, 0, 1, 55, SyncOp::SemaphorePost).waking(9, 0, 1, 2);
+    trace.sync(10, 0, 1, 55, SyncOp::FutexWake).switch(10, 1, 0, 'R', 2).sync(
+        11,
+        1,
+        2,
+        55,
+        SyncOp::FutexWoken,
+    );
+    trace.switch(12, 0, 1, 'X', 0).switch(15, 1, 2, 'X', 0);
+    let workload = derive(&trace);
+    assert_eq!((life(&workload, 1), life(&workload, 2)), ("S8 E12".into(), "R2 R4* E10".into()));
+    assert_eq!(workload.objects[0].kind, ObjectKind::Semaphore { start: 1 });
+}
+
+#[test]
+fn a_barrier_opens_when_all_have_come_and_one_that_never_would_is_left_out() {
+    let rounds = |parties: u32| {
+        let mut trace = Trace::two();
+        trace.sync_with(2, 1, 2, (44, 0), SyncOp::BarrierWait, parties).switch(3, 1, 2, 'S', 0);
+        trace.sync_with(8, 0, 1, (44, 0), SyncOp::BarrierWait, parties).waking(9, 0, 1, 2);
+        trace.sync(10, 0, 1, 45, SyncOp::FutexWake).switch(10, 1, 0, 'R', 2).sync(
+            11,
+            1,
+            2,
+            45,
+            SyncOp::FutexWoken,
+        );
+        trace.switch(12, 0, 1, 'X', 0).switch(15, 1, 2, 'X', 0);
+        derive(&trace)
+    };
+    let workload = rounds(2);
+    assert_eq!((life(&workload, 1), life(&workload, 2)), ("A8 E12".into(), "A2* E8".into()));
+    assert_eq!(workload.objects[0].kind, ObjectKind::Barrier { parties: 2 });
+    let never = rounds(3);
+    assert!(never.objects.is_empty() && life(&never, 2) == "B3 W<-3 E5", "{}", life(&never, 2));
+}
+
+#[test]
+fn waiters_that_a_requeue_moves_wait_at_one_semaphore() {
+    let mut trace = Trace::two();
+    trace.switch(5, 1, 2, 'S', 0).sync_with(6, 0, 1, (11, 12), SyncOp::FutexRequeue, 0).waking(9, 0, 1, 2);
+    trace.sync(10, 0, 1, 12, SyncOp::FutexWake).switch(10, 1, 0, 'R', 2).sync(
+        11,
+        1,
+        2,
+        11,
+        SyncOp::FutexWoken,
+    );
+    trace.switch(12, 0, 1, 'X', 0).switch(15, 1, 2, 'X', 0);
+    let workload = derive(&trace);
+    assert_eq!((life(&workload, 1), life(&workload, 2)), ("S10 E12".into(), "R5* E10".into()));
+    let [event] = &task(&workload, 2).events[..1] else { panic!() };
+    assert!(matches!(
+        event.kind,
+        EventKind::Object { op: ObjectOp::Receive { object: ObjectId(0), .. }, .. }
+    ));
+}
+
+// 1 forks 2 and joins it: the futex holds the thread's number, and the kernel wakes at its end
+#[test]
+fn who_joins_a_thread_waits_for_its_end() {
+    let mut trace = Trace::default();
+    trace.switch(0, 0, 0, 'R', 1).fork(2, 0, 1, 2).wakeup_new(2, 0, 1, 2).switch(4, 0, 1, 'S', 2);
+    trace.waking(10, 0, 2, 1).switch(12, 0, 2, 'X', 1).sync_with(14, 0, 1, (9, 0), SyncOp::FutexWoken, 2);
+    trace.switch(16, 0, 1, 'X', 0);
+    let workload = derive(&trace);
+    assert_eq!((life(&workload, 1), life(&workload, 2)), ("F2 R4* E8".into(), "S8 E8".into()));
+    assert!(workload.objects[0].name.starts_with("thread-end"), "{:?}", workload.objects);
+}
