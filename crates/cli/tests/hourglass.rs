@@ -67,7 +67,7 @@ fn nothing_is_left(times: u64) {
             std::fs::remove_file(path).unwrap();
         }
     }
-    // a namespace without a name lives as long as a process in it: the ends of the load have their address on their line
+    // a namespace without a name lives as long as a process in it: the load's ends have their address on their line
     let ends = "10.77.0.";
     let until = Instant::now() + Duration::from_secs(10);
     while !with_word(ends).is_empty() && Instant::now() < until {

@@ -20,9 +20,9 @@ pub(crate) struct Beside {
     guards: Vec<Child>,
 }
 
-/// The leader of a process group, which kills the group as soon as we are gone. It is there before the command is, and the
-/// end of its pipe comes only when no process of ours has the other end: one that is forked and not yet executed is in
-/// the group by then.
+/// The leader of a process group, which kills the group as soon as we are gone. It is there before the command is,
+/// and the end of its pipe comes only when no process of ours has the other end: one that is forked and not yet
+/// executed is in the group by then.
 fn guard() -> std::io::Result<Child> {
     let mut shell = Command::new("sh");
     shell.args(["-c", "trap '' INT TERM HUP; read -r _; kill -s KILL -- -$$ 2>/dev/null"]);

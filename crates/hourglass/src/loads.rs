@@ -1,7 +1,7 @@
 //! Which load do the slides' questions mean? `--load NET`, `DISK` or `CPU`, each a command that says its throughput.
 //!
 //! ```text
-//!   NET   [ns A  iperf3 client  sl0]=====[sl1  iperf3 server  ns B]     as root: both ends in network namespaces without
+//!   NET   [ns A  iperf3 client  sl0]=====[sl1  iperf3 server  ns B]     as root: both ends in namespaces without
 //!                                                                       names, which end with the processes in them
 //!         iperf3 client ── 127.0.0.1 ── iperf3 server                   otherwise, and a note says so
 //!   DISK  64 MiB written and synced, again and again
@@ -34,7 +34,8 @@ for try in 1 2 3 4 5 6 7 8 9; do
 done"#;
 const LOOPBACK: &str = r#"iperf3 -s -1 -p 52017 >/dev/null & 
 for try in 1 2 3 4 5 6 7 8 9; do
-    iperf3 -c 127.0.0.1 -p 52017 -t $SECONDS_LONG -f m | (trap '' INT; exec grep -E 'sender|receiver') && break; sleep 0.1
+    iperf3 -c 127.0.0.1 -p 52017 -t $SECONDS_LONG -f m | (trap '' INT; exec grep -E 'sender|receiver') && break
+    sleep 0.1
 done"#;
 const DISK: &str = "f=$(mktemp); trap 'rm -f $f; exit' INT; while :; do \
     dd if=/dev/zero of=$f bs=1M count=64 conv=fsync 2>&1 | grep copied; done";

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! The slides' machine received at full bandwidth over 100 Mbit Ethernet; here a connection between two network
-//! namespaces stands for it ([`Contention::Net`]), which has no interrupts of a device. Busy neighbours and a busy disk are ours.
+//! namespaces stands for it ([`Contention::Net`]), which has no interrupts of a device. Busy neighbours and a busy disk
+//! are ours.
 
 use crate::loads::Contention;
 use crate::map::Map;

@@ -344,9 +344,9 @@ mod tests {
     #[test]
     fn the_log_of_rt_app_is_read() {
         let text = "# Policy : SCHED_FIFO priority : 98\n\
-            #idx     perf      run   period           start             end          rel_st      slack c_duration   c_period     wu_lat\n\
-            \x20  0     1886       60     4938      1392312052      1392316990           10722       4808        100       5000         65\n\
-            \x20  0     1886       40     5010      1394286978      1394291988         1985648       -905        100       5000         64\n";
+            #idx perf run period start end rel_st slack c_duration c_period wu_lat\n\
+            \x20 0 1886 60 4938 1392312052 1392316990 10722 4808 100 5000 65\n\
+            \x20 0 1886 40 5010 1394286978 1394291988 1985648 -905 100 5000 64\n";
         assert_eq!(rt_app_log(text), [RtAppLoop { slack_us: -905, late_us: 64 }]);
         assert!(rt_app_log("nonsense").is_empty());
     }

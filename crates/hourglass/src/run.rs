@@ -4,7 +4,7 @@ use crate::beside::Beside;
 use crate::calibrate::{Anchor, anchor, calibrate, clock_events, scale};
 use crate::counter::{Choice, Clock, Counter, clock_ns};
 use crate::linux::{Linux, block_timer_signals, class_remedy, take_dead_mans_signal};
-use crate::map::{Frame, Map, thread_map};
+use crate::map::{Frame, Map, ThreadMap, thread_map};
 use crate::models::{Times, drive};
 use crate::os::{Alarm, System};
 use crate::plan::{Class, Model, Plan, PlanError, ThreadPlan, Timer};
@@ -181,13 +181,7 @@ fn run_on<C: Counter>(
             }
         }
     }
-    for (index, thread) in threads.iter().enumerate().filter(|(_, thread)| thread.stopped_ns() > 0) {
-        notes.push(format!(
-            "thread {index} was not allowed to run for {}: its process was stopped (SIGSTOP, a debugger, the freezer); \
-             jobs that fell into that count as missed, so measure again",
-            time(thread.stopped_ns())
-        ));
-    }
+    notes.extend(stops(&threads));
     Ok(Map {
         plan: plan.clone(),
         calibration,
@@ -204,6 +198,18 @@ fn run_on<C: Counter>(
         start_ns: times.start_ns,
         steal_ms,
         beside: said,
+    })
+}
+
+/// Which threads were not allowed to run, and for how long.
+fn stops(threads: &[ThreadMap]) -> impl Iterator<Item = String> {
+    let stopped = threads.iter().enumerate().filter(|(_, thread)| thread.stopped_ns() > 0);
+    stopped.map(|(index, thread)| {
+        format!(
+            "thread {index} was not allowed to run for {}: its process was stopped (SIGSTOP, a debugger, the \
+             freezer); jobs that fell into that count as missed, so measure again",
+            time(thread.stopped_ns())
+        )
     })
 }
 

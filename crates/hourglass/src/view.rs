@@ -210,8 +210,8 @@ impl Map {
         }
     }
 
-    /// Have the threads with deadlines what they ask for, beside each other and what ran beside them? One sentence each,
-    /// and one for all.
+    /// Have the threads with deadlines what they ask for, beside each other and what ran beside them? One sentence
+    /// each, and one for all.
     fn answers(&self) -> Vec<String> {
         let beside = match self.beside.len() {
             0 => String::new(),
@@ -288,8 +288,8 @@ impl Map {
             .count() as u64;
         let _ = writeln!(
             text,
-            "disturbance: its threads came back onto a CPU {} times ({} a second), and a wakeup of the main thread every \
-             100 ms compared the clocks",
+            "disturbance: its threads came back onto a CPU {} times ({} a second), and a wakeup of the main thread \
+             every 100 ms compared the clocks",
             count(switches),
             count(switches * 1_000_000_000 / self.duration_ns.max(1))
         );

@@ -45,7 +45,8 @@ pub enum WhatIfError {
     Cpus(u32),
     /// The measured process could not run for a while.
     #[error(
-        "the measured process was stopped for {0} (SIGSTOP, a debugger, the freezer), which no scheduler does; measure again"
+        "the measured process was stopped for {0} (SIGSTOP, a debugger, the freezer), which no scheduler does; \
+         measure again"
     )]
     Stopped(String),
 }

@@ -43,8 +43,8 @@ impl Extra {
     }
 }
 
-/// The program's text. What stands between `#ifdef EXEC` and `#endif // EXEC` (or `ERRAND`) is left out where nobody asks
-/// for it: an addition there changes nothing of what was asked of guests before.
+/// The program's text. What stands between `#ifdef EXEC` and `#endif // EXEC` (or `ERRAND`) is left out where nobody
+/// asks for it: an addition there changes nothing of what was asked of guests before.
 fn source(extra: Extra) -> String {
     let mut inside: Option<&str> = None;
     let is_wanted = |line: &&str| {

@@ -30,8 +30,8 @@ pub struct Options {
     /// Run on the host's CPU by KVM instead of counting instructions: times are physical, nothing is deterministic, and
     /// nothing is cached. Phase and shift mean nothing then.
     pub kvm: bool,
-    /// The emulator's clock is this machine's, not a count of instructions: time goes on while the emulator is held up, as
-    /// in a virtual machine that is robbed of its CPU. Nothing is deterministic, and nothing is cached.
+    /// The emulator's clock is this machine's, not a count of instructions: time goes on while the emulator is held up,
+    /// as in a virtual machine that is robbed of its CPU. Nothing is deterministic, and nothing is cached.
     pub host_clock: bool,
     /// log2 of the ns that one instruction takes: 1 is a machine of 500 MIPS.
     pub shift: u32,

@@ -33,7 +33,8 @@ impl std::str::FromStr for Place {
     fn from_str(text: &str) -> std::result::Result<Place, String> {
         let wrong = || {
             format!(
-                "'{text}' is no place; expected guest:6.12, guest:6.1 or guest:FILE, then ,WORD for words of the kernel's command line, e.g. guest:6.12,preempt=full"
+                "'{text}' is no place; expected guest:6.12, guest:6.1 or guest:FILE, then ,WORD for words of \
+                 the kernel's command line, e.g. guest:6.12,preempt=full"
             )
         };
         let mut parts = text.strip_prefix("guest:").ok_or_else(wrong)?.split(',').map(str::to_string);
@@ -101,7 +102,8 @@ impl Place {
         let release = returned.kernel.split_whitespace().nth(2).unwrap_or("unknown");
         if self.has_host_clock() {
             return format!(
-                "in {self}: Linux {release}, one CPU in QEMU, which emulates it. Kernel code takes many times longer than on a \
+                "in {self}: Linux {release}, one CPU in QEMU, which emulates it. Kernel code takes many times longer \
+                 than on a \
                  real CPU."
             );
         }

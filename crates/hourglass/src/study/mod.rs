@@ -228,7 +228,8 @@ impl Study {
             &of,
             &[90.0, 99.0],
         );
-        let caption = "Each share with its own 95 % interval. Between the dashed lines a 95 % interval is what it says.";
+        let caption =
+            "Each share with its own interval. Between the dashed lines a 95 % interval is what it says.";
         Drawing { name: "calibration".into(), caption: caption.into(), svg }
     }
 
