@@ -74,7 +74,8 @@ pub(crate) fn wakeups(each: Span, progress: &dyn Fn(&str)) -> Result<Table, Hour
     let mut table = Table::new("rivals", "A real-time thread that wakes every 5 ms", columns);
     progress("wakeups, ours");
     let (first, class) = ours(each)?;
-    let rivals: [(&str, fn(Span) -> Late, &str); 3] = [
+    type Rival = (&'static str, fn(Span) -> Late, &'static str);
+    let rivals: [Rival; 3] = [
         ("cyclictest", cyclictest, "fifo 98; whole us"),
         ("rt-app", rt_app_wakeups, "fifo 98; whole us, its wu_lat"),
         ("rtla timerlat", timerlat, "fifo 98; the kernel's own timer"),
@@ -312,7 +313,8 @@ pub(crate) fn busy(each: Span, progress: &dyn Fn(&str)) -> Result<Table, Hourgla
     };
     progress("gaps, ours");
     table.push([vec![json!("hourglass")], ours()?].concat());
-    let rivals: [(&str, fn(Span, u32) -> Result<f64, String>, &str); 2] =
+    type Rival = (&'static str, fn(Span, u32) -> Result<f64, String>, &'static str);
+    let rivals: [Rival; 2] =
         [("oslat", oslat, "whole us"), ("rtla osnoise", osnoise, "the longest single noise, whole us")];
     for (name, measure, remark) in rivals {
         progress(name);

@@ -941,7 +941,7 @@ unsafe fn pay(e: *mut Engine, code: usize) {
         if owed > 0 {
             barrier_here(e, owed - 1, code);
         }
-        for n in 0..(&(*e).altered).len() {
+        for n in 0..(*e).altered.len() {
             match (&(*e).altered)[n] {
                 Altered::Before(at, kind) if at == code => barrier_here(e, kind, code),
                 Altered::Behind(at, kind) if at == code => (*e).cpus[cur].owed = kind + 1,

@@ -174,7 +174,7 @@ fn life(
             EventKind::Wakeup(Wakeup::External { after, source }) => {
                 let due = match source {
                     ExternalSource::Absolute | ExternalSource::Grid | ExternalSource::GridRestart => {
-                        instant = instant + *after;
+                        instant += *after;
                         if *source == ExternalSource::GridRestart {
                             instant = instant.max(blocked);
                         }

@@ -6,7 +6,6 @@ use schedlab_race::compile::{self, Compiled, kernel_target, seeds};
 use schedlab_race::explore::Plan;
 use schedlab_race::threads::{self, Load};
 use schedlab_race::{MemoryModel, Strategy, study};
-use schedlab_units::Span;
 use sha2::{Digest, Sha256};
 
 fn version(series: &str) -> BuiltKernel {

@@ -249,8 +249,8 @@ fn asked(herd: &Herd) -> String {
     let own_texts: Vec<&str> = own.iter().map(|(_, text)| text.as_str()).collect();
     let all = [Axioms::Kernel, Axioms::NoLoadBuffering, Axioms::MultiCopyAtomic]
         .map(|axioms| herd.ask(&own_texts, axioms, SECONDS).unwrap());
-    for n in 0..own.len() {
-        let [whole, no_lb, mca] = [0, 1, 2].map(|m| &all[m][n]);
+    for (n, whole) in all[0].iter().enumerate() {
+        let [no_lb, mca] = [1, 2].map(|m| &all[m][n]);
         for (kind, weak, strong) in [("load buffering", whole, no_lb), ("not multi-copy atomic", no_lb, mca)]
         {
             if (weak.observation.as_str(), strong.observation.as_str()) == ("Sometimes", "Never") {

@@ -533,12 +533,15 @@ fn attach_locks(
     locks::places(pids)?.iter().map(&mut attach).collect()
 }
 
+/// The format of an event by its name.
+type FormatOf<'a> = dyn Fn(&str) -> Result<EventFormat, String> + 'a;
+
 /// Writes, loads and attaches a program for each event in `names`.
 fn attach_all(
     generator: &mut Generator<'_>,
     names: Vec<String>,
     with_yields: bool,
-    (format, pids): (&dyn Fn(&str) -> Result<EventFormat, String>, &[i32]),
+    (format, pids): (&FormatOf<'_>, &[i32]),
 ) -> Result<Taken, String> {
     let mut made = Programs::default();
     let (mut programs, mut switch, mut waking) = (Vec::new(), None, None);

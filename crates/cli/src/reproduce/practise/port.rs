@@ -57,8 +57,11 @@ pub(super) struct Measured {
     instructions: [Option<f64>; 2],
 }
 
+/// A structure, and the checksum of the kernel's file that is compiled.
+pub(super) type Sums = Vec<(String, String)>;
+
 /// All cases, and the checksums of the kernel's files.
-pub(super) fn figure_3(args: &PractiseArgs, ui: &Ui) -> Result<(Vec<Measured>, Vec<(String, String)>)> {
+pub(super) fn figure_3(args: &PractiseArgs, ui: &Ui) -> Result<(Vec<Measured>, Sums)> {
     let kernel = kernels::obtain(&args.kernel, &BuildOptions::default(), ui).map_err(Failure::input)?;
     let mut sums = Vec::new();
     for (name, _) in KERNEL_TARGETS {
