@@ -582,10 +582,14 @@ extern "C" fn schedlab_race_stop(cpu: u64, at: u64, to: u64, is_choice: u64) {
     std::hint::black_box((cpu, at, to, is_choice));
 }
 
-/// Lets gdb stop at points from now on, and waits until it is there.
-pub(crate) fn watch() {
+/// Lets gdb into this process. Before containment: inside, `prctl` ends the process.
+pub(crate) fn admit_debugger() {
     // SAFETY: names who may look into this process; no memory is involved.
     unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY) };
+}
+
+/// Waits until gdb is there, which stops at points from now on.
+pub(crate) fn watch() {
     while SCHEDLAB_RACE_GO.load(Ordering::Relaxed) == 0 {
         std::hint::spin_loop();
     }

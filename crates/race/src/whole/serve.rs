@@ -327,6 +327,7 @@ impl Server<'_> {
             (self.is_child, self.watch) = (true, Watch::Accesses);
             // SAFETY: the memory is this process's; each point is noted, where gdb can stop
             unsafe { control.trace(Some((self.trace, TRACE_MAX))) };
+            crate::engine::admit_debugger();
             crate::engine::watch();
             return Ok(Turned::Child(given));
         }
