@@ -92,6 +92,14 @@ impl Operation {
         }
     }
 
+    /// A slice has at most so many. A recorded lock takes a thousand times as long as one that is not.
+    fn times_max(self) -> u64 {
+        match self {
+            Operation::Lock => 1 << 12,
+            _ => 1 << 24,
+        }
+    }
+
     /// Does it this many times; the caller's thread is on its one CPU already.
     fn run(self, times: u64, turns: &Turns) {
         match self {
@@ -221,12 +229,10 @@ pub(super) fn measure(pairs: u32, progress: &mut dyn FnMut(&str)) -> Result<Vec<
 /// What recording a lock of the C library costs here, in us; `None`: no program can be put there.
 pub fn lock_cost() -> Option<Spread> {
     const PAIRS: u32 = 5;
-    /// Some ms.
-    const TIMES: u64 = 4_000;
     let tracefs = Tracefs::open().ok()?;
     let (there, back, own) = (Pipe::new().ok()?, Pipe::new().ok()?, Pipe::new().ok()?);
     let turns = Turns { there, back, own, stop: AtomicBool::new(false) };
-    by_programs(Operation::Lock, PAIRS, TIMES, &tracefs, &turns).map(|(us, _)| us)
+    by_programs(Operation::Lock, PAIRS, Operation::Lock.times_max(), &tracefs, &turns).map(|(us, _)| us)
 }
 
 fn cost(
@@ -243,7 +249,7 @@ fn cost(
     // How many times make a slice?
     let mut times = 16;
     let mut took = slice(operation, times, turns);
-    while took < SLICE / 2 && times < 1 << 24 {
+    while took < SLICE / 2 && times < operation.times_max() {
         times *= 2;
         took = slice(operation, times, turns);
     }
