@@ -12,7 +12,7 @@ pub(crate) fn program() -> Result<PathBuf> {
         .ok_or_else(|| Failure::Input("gdb is not found in PATH; on Debian: apt-get install gdb".into()))
 }
 
-/// It asks for nothing, loads no scripts of others, and shows what it is told to.
+/// It asks for nothing, loads no scripts of others, and shows what its commands say.
 pub(crate) fn command(gdb: &Path, batch: bool) -> Command {
     let mut command = Command::new(gdb);
     command.arg("-q").arg("-iex").arg("set auto-load no");

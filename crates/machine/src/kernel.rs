@@ -339,8 +339,8 @@ pub enum FileRequest {
 }
 
 impl FileRequest {
-    /// Sets what `name` stands for: a CPU (`cpu3`, with `on` or `off`), a tunable, or a file by its path; `rmdir` removes
-    /// the folder `value`.
+    /// Sets what `name` stands for: a CPU (`cpu3`, with `on` or `off`), a tunable, or a file by its path; `rmdir`
+    /// removes the folder `value`.
     ///
     /// # Errors
     /// A CPU's value that is neither: what was given, what is possible.

@@ -309,7 +309,7 @@ impl Plan {
         Ok((finding, story))
     }
 
-    /// Starts a process that waits for a debugger before it runs one schedule; `debug` is told which. It ends when
+    /// Starts a process that waits for a debugger before it runs one schedule; `debug` gets its number. It ends when
     /// `debug` returns.
     ///
     /// # Errors

@@ -133,9 +133,9 @@ pub(super) fn audit(
         }));
     }
     text.push_str(
-        "\n'out': it does nothing; 'earlier', 'later': it stands on the other side of the access beside it. A deviation is \
-         a preemption,\na store that is seen before it must be, or a load of what has been. 'not shown' speaks of these \
-         scenarios, this model\nand so many schedules.\n",
+        "\n'out': it does nothing; 'earlier', 'later': it stands on the other side of the access beside it. A \
+         deviation is a preemption,\na store that is seen before it must be, or a load of what has been. 'not \
+         shown' speaks of these scenarios, this model\nand so many schedules.\n",
     );
     let value = json!({
         "schema": 1, "target": plan.compiled.name, "kernel": plan.compiled.kernel.0, "model": plan.model.name(),

@@ -99,7 +99,8 @@ pub(crate) struct RaceArgs {
     /// Repeat a schedule, and show it, a column a CPU.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["target", "scoreboard", "audit"])]
     replay: Option<PathBuf>,
-    /// With --replay: what must come out of it, for a schedule that is kept as a test; another outcome ends with status 1.
+    /// With --replay: what must come out of it, for a schedule that is kept as a test; another outcome ends with
+    /// status 1.
     #[arg(long, value_enum, requires = "replay")]
     expect: Option<replay::Expected>,
     /// With --replay: write the finding as a litmus test of the kernel's, and ask herd7 about it.

@@ -13,8 +13,8 @@
 //! slept once, those that woke once. The difference of the medians is the cost, and is taken out of the lengths.
 //!
 //! A wakeup onto another CPU that is idle costs more, for that CPU is interrupted. Where the recording has wakeups of
-//! both sorts they are kept apart: the cost of a channel is that of the others, and what the interrupt takes is one number
-//! for all (`kick`). On another number of CPUs other wakeups find an idle one.
+//! both sorts they are kept apart: the cost of a channel is that of the others, and what the interrupt takes is one
+//! number for all (`kick`). On another number of CPUs other wakeups find an idle one.
 
 use super::edit::set_length;
 use crate::{Event, EventId, EventKind, ObjectId, WaitCosts, Wakeup, Workload};

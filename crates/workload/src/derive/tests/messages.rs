@@ -258,7 +258,7 @@ fn who_polls_takes_what_comes_first() {
 // cpu0   111s1w11s22r2B        at w it wakes its reader on its own CPU, and returns 2 us later than it would
 // cpu1   .............
 #[test]
-fn a_wakeup_that_interrupts_an_idle_cpu_is_told_from_others() {
+fn a_wakeup_that_interrupts_an_idle_cpu_stands_apart() {
     let mut trace = Trace::default();
     trace.switch(0, 0, 0, 'R', 1).switch(0, 1, 0, 'R', 2);
     for start in (0..200).step_by(10) {

@@ -1,0 +1,113 @@
+//! A schedule's file: shown, a test, a litmus test, under gdb; and what is said of bad ones.
+
+mod common;
+use common::{root, schedlab};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// The worked example, with a finding of it.
+struct Found {
+    dir: tempfile::TempDir,
+    source: PathBuf,
+    file: PathBuf,
+}
+
+fn words(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+fn ends(output: &Output, status: i32, text: &str) {
+    let words = words(output);
+    assert_eq!(output.status.code(), Some(status), "{words}");
+    assert!(words.contains(text), "'{text}' is not in: {words}");
+}
+
+fn found() -> Found {
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join("lowest.c");
+    std::fs::copy(root().join("samples/race/lowest.c"), &source).unwrap();
+    let base = dir.path().join("lowest");
+    let explored = schedlab(&[
+        "race",
+        source.to_str().unwrap(),
+        "--schedules",
+        "3000",
+        "--jobs",
+        "1",
+        "--output",
+        base.to_str().unwrap(),
+    ]);
+    ends(&explored, 1, "find() returns none, and a CPU was lower during the whole call");
+    Found { file: dir.path().join("lowest-1.race"), source, dir }
+}
+
+fn replay(found: &Found, more: &[&str]) -> Output {
+    schedlab(&[&["race", "--replay", found.file.to_str().unwrap()], more].concat())
+}
+
+#[test]
+fn a_schedule_is_shown_and_is_a_test_as_it_stands() {
+    let found = found();
+    let shown = replay(&found, &[]);
+    ends(&shown, 1, "lowest.c:");
+    ends(&shown, 1, "goes on: this decides");
+    ends(&replay(&found, &["--expect", "finding"]), 0, "as expected");
+    ends(&replay(&found, &["--expect", "none"]), 1, "expected nothing");
+    // mended: another object, whose points stand elsewhere
+    let text = std::fs::read_to_string(&found.source).unwrap();
+    std::fs::write(&found.source, format!("#define MENDED\n{text}")).unwrap();
+    ends(&replay(&found, &[]), 2, "has other points");
+    ends(&replay(&found, &["--expect", "none", "--schedules", "3000"]), 0, "nothing, as expected");
+    ends(&replay(&found, &["--expect", "finding", "--schedules", "3000"]), 1, "nothing, expected 'find()");
+    // an edit that does not mend it
+    std::fs::write(&found.source, format!("{text}\nint unused;\n")).unwrap();
+    ends(&replay(&found, &["--expect", "none", "--schedules", "3000"]), 1, "expected nothing");
+}
+
+#[test]
+fn without_herd7_a_litmus_test_is_written_and_the_remedy_said() {
+    let found = found();
+    // what compiles is there, and nothing to download with
+    let bin = found.dir.path().join("bin");
+    std::fs::create_dir(&bin).unwrap();
+    for tool in ["gcc", "as", "ld", "addr2line"] {
+        let path = std::env::split_paths(&std::env::var_os("PATH").unwrap())
+            .map(|dir| dir.join(tool))
+            .find(|path| path.is_file())
+            .unwrap_or_else(|| panic!("there is no {tool}"));
+        std::os::unix::fs::symlink(path, bin.join(tool)).unwrap();
+    }
+    let out = found.dir.path().join("lowest.litmus");
+    let output = Command::new(env!("CARGO_BIN_EXE_schedlab"))
+        .args(["race", "--replay", found.file.to_str().unwrap(), "--litmus", out.to_str().unwrap()])
+        .env("PATH", &bin)
+        .env("SCHEDLAB_CACHE", found.dir.path().join("cache"))
+        .current_dir(root())
+        .output()
+        .unwrap();
+    ends(
+        &output,
+        2,
+        "there is no herd7: there is no apt-get; install Debian's package herdtools7, 7.58 or newer",
+    );
+    let text = std::fs::read_to_string(&out).unwrap();
+    assert!(text.starts_with("C lowest\n") && text.contains("exists ("), "{text}");
+}
+
+#[test]
+fn gdb_stands_at_a_schedules_choices_on_the_cpus_own_stack() {
+    if !Path::new("/usr/bin/gdb").is_file() {
+        eprintln!("SKIPPED: there is no gdb");
+        return;
+    }
+    let found = found();
+    let output = replay(
+        &found,
+        &["--debug", "--batch", "--gdb", "bt 3", "--gdb", "schedlab-point", "--gdb", "schedlab-where"],
+    );
+    let words = words(&output);
+    assert_eq!(output.status.code(), Some(0), "{words}");
+    assert!(words.contains("stands before its point"), "{words}");
+    assert!(words.contains("lowest.c:"), "{words}");
+    assert!(words.matches("schedlab: cpu").count() >= 2, "{words}");
+}

@@ -1,0 +1,114 @@
+//! How short is what a finding is shrunk to? And which barriers does an audit find needed?
+
+use schedlab_linux::BuiltKernel;
+use schedlab_linux::build::{self, BuildOptions};
+use schedlab_race::compile::{self, kernel_target, seeds};
+use schedlab_race::explore::Plan;
+use schedlab_race::study::{self, Change};
+use schedlab_race::{MemoryModel, Strategy};
+
+/// More switches than these nobody wants to read: half of the findings have fewer, or as many.
+const MEDIAN_PREEMPTIONS: u32 = 4;
+
+fn kernel(series: &str) -> BuiltKernel {
+    build::add(series, &BuildOptions::default(), &mut |_| {}).unwrap()
+}
+
+fn plan(target: &str, seeded: &str, kernel: &BuiltKernel, model: MemoryModel, schedules: u64) -> Plan {
+    let all = seeds().unwrap();
+    let seeded = (!seeded.is_empty()).then(|| all.iter().find(|s| s.name == seeded).unwrap());
+    Plan {
+        compiled: kernel_target(target, kernel, seeded).unwrap(),
+        model,
+        strategy: Strategy::Mix,
+        seed: 1,
+        schedules,
+        jobs: 2,
+        findings: 1,
+        without: Vec::new(),
+        races: false,
+    }
+}
+
+#[test]
+#[ignore = "long: compiles and shrinks every seeded bug of cpupri and cpudl"]
+fn findings_of_seeded_bugs_shrink_to_four_preemptions_or_fewer() {
+    let kernel = kernel("6.12");
+    let explained = study::explained().unwrap();
+    let mut preemptions = Vec::new();
+    for seeded in seeds().unwrap().iter().filter(|s| s.target != "linux" && s.needs != "harmless") {
+        let model = if seeded.needs == "weak" { MemoryModel::Lkmm } else { MemoryModel::Sc };
+        let plan = Plan { findings: 8, ..plan(&seeded.target, &seeded.name, &kernel, model, 20_000) };
+        let is_new = |text: &str| {
+            !explained.iter().any(|e| e.covers(&seeded.target, model, Some(seeded)) && e.text == text)
+        };
+        let finding = compile::scenarios(&seeded.target).unwrap().iter().find_map(|scenario| {
+            plan.explore(scenario).unwrap().findings.into_iter().find(|f| is_new(&f.text))
+        });
+        let finding = finding.unwrap_or_else(|| panic!("{} is not found", seeded.name));
+        let shrunk = plan.shrink(&finding).unwrap();
+        let (cpus, calls) = (shrunk.scenario.cpus.len(), shrunk.scenario.nr_calls());
+        println!(
+            "{:<28} {cpus} CPUs, {calls} calls, {} choices, {} preemptions (found with {})",
+            seeded.name,
+            shrunk.choices.len(),
+            shrunk.preemptions,
+            finding.preemptions
+        );
+        preemptions.push(shrunk.preemptions);
+    }
+    preemptions.sort_unstable();
+    let median = preemptions[preemptions.len() / 2];
+    println!("median {median} of {preemptions:?}");
+    assert!(median <= MEDIAN_PREEMPTIONS);
+}
+
+/// Each barrier that the audit calls needed comes with a schedule that shows it again.
+fn audited(
+    target: &str,
+    mended_by: &str,
+    kernel: &BuiltKernel,
+    schedules: u64,
+) -> Vec<(String, Change, bool)> {
+    let plan = plan(target, mended_by, kernel, MemoryModel::Lkmm, schedules);
+    let scenarios = compile::scenarios(target).unwrap();
+    let all = study::audit(&plan, &scenarios, &mut |_| {}).unwrap();
+    let mut told = Vec::new();
+    for one in all {
+        assert!(one.finding.is_some() || one.schedules >= schedules * scenarios.len() as u64);
+        if let Some((without, finding)) = &one.finding {
+            let again = without.replay(&finding.scenario, &finding.choices).unwrap().0.unwrap();
+            assert_eq!(again.text, finding.text, "{}", one.words());
+            let named = study::barriers_at(&plan, &finding.scenario, &[one.words()]).unwrap();
+            assert_eq!(named, without.without, "{}", one.words());
+        }
+        println!("{:<8} {:<9} {}", kernel.series, one.finding.is_some(), one.words());
+        told.push((one.words(), one.change, one.finding.is_some()));
+    }
+    told
+}
+
+#[test]
+fn an_audit_tells_needed_barriers_from_others() {
+    let kernel = kernel("6.12");
+    let pri = audited("cpupri", "read-barrier-per-level", &kernel, 2000);
+    let needed =
+        |kind: &str| pri.iter().filter(|(words, _, needed)| *needed && words.starts_with(kind)).count();
+    assert!(needed("read barrier") >= 1, "{pri:?}");
+    assert!(pri.iter().any(|(_, change, _)| *change == Change::Later));
+    assert!(pri.iter().any(|(words, _, needed)| !needed && words.starts_with("full barrier")), "{pri:?}");
+    let dl = audited("cpudl", "", &kernel, 2000);
+    assert!(dl.iter().any(|(words, _, needed)| *needed && words.starts_with("unlock's release")), "{dl:?}");
+}
+
+#[test]
+#[ignore = "long: builds three kernels, and audits both files of each"]
+fn other_versions_are_audited() {
+    for series in ["5.10", "6.1", "7.2"] {
+        let kernel = kernel(series);
+        for (target, mended_by) in [("cpupri", "read-barrier-per-level"), ("cpudl", "")] {
+            let told = audited(target, mended_by, &kernel, 20_000);
+            assert!(told.iter().any(|(_, _, needed)| *needed), "{target} of {series}: {told:?}");
+        }
+    }
+}
