@@ -174,6 +174,16 @@ fn place(
          obj-y += race_structure.o\n"
     );
     write(&makefile, lines.as_bytes())?;
+    // what is said to be unchanged is what stands there now
+    for (name, bytes) in files {
+        let at = race.join(name);
+        if fs::read(&at).map_err(io("read", &at))? != *bytes {
+            return Err(RaceError::Refused(format!(
+                "{name}: a file of that name stands beside the structure in the kernel's tree already: give yours \
+                 another name"
+            )));
+        }
+    }
     let listed = files.iter().map(|(name, bytes)| {
         let lines = bytes.iter().filter(|byte| **byte == b'\n').count();
         (name.clone(), sum_of_file(bytes), lines)
