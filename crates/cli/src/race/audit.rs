@@ -115,11 +115,7 @@ pub(super) fn audit(
     let mut number = 0;
     for one in &audited {
         let why = why(one, &mut number, args, scenarios.len())?;
-        // where it stands is right: elsewhere it does not do its work
-        let needed = match (&one.finding, one.change) {
-            (Some(_), _) => "yes",
-            (None, _) => "not shown",
-        };
+        let needed = if one.finding.is_some() { "yes" } else { "not shown" };
         text.push_str(&format!(
             "{:<18} {:<44} {:<8} {needed:<10} {why}\n",
             one.kind,
