@@ -23,6 +23,10 @@ const LOADS_FIRST: &str = "acyclic po | rfe as no-load-buffering
 const ONE_MEMORY: &str = "acyclic po | rfe as no-load-buffering
 acyclic ppo | rfe | fre | coe as multi-copy-atomic
 ";
+const NO_OVERTAKING: &str = "acyclic po | rfe as no-load-buffering
+acyclic ppo | rfe | fre | coe as multi-copy-atomic
+acyclic ppo | ([R]; po; [W]) | rfe | fre | coe as loads-before-stores
+";
 
 /// The kernel's model, whole or without what [`crate::MemoryModel::Lkmm`] leaves out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +37,8 @@ pub enum Axioms {
     NoLoadBuffering,
     /// Moreover, a store reaches all other CPUs at once.
     MultiCopyAtomic,
+    /// Moreover, no store is seen before an earlier load of its CPU has its value.
+    LoadsBeforeStores,
 }
 
 impl Axioms {
@@ -42,6 +48,7 @@ impl Axioms {
             Axioms::Kernel => "",
             Axioms::NoLoadBuffering => LOADS_FIRST,
             Axioms::MultiCopyAtomic => ONE_MEMORY,
+            Axioms::LoadsBeforeStores => NO_OVERTAKING,
         }
     }
 }
