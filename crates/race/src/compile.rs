@@ -22,7 +22,7 @@ use schedlab_stdx::limits::{SOURCE_BYTES_MAX, read_bytes, read_text};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use crate::{RaceError, io};
+use crate::{RaceError, io, lacking};
 
 /// What gcc puts calls before; and each access of the source stays one: where a compiler may read a variable once or
 /// twice, it is twice, so that what another compiler or configuration would do is seen.
@@ -292,11 +292,12 @@ pub fn kernel_target(
         return Ok(compiled);
     }
     let work = temporary(&kernel.dir.join("race"))?;
+    let lacks = |error| lacking::named(error, name, source.file, &kernel.version);
     let mut objects = vec![hooks(work.path())?];
     let files: [(&str, &[&str]); 4] = [(&unit, &POINTS), (BITS, &POINTS), (&target, &[]), (SUPPORT, &[])];
-    objects.extend(source.objects(work.path(), &files)?);
+    objects.extend(source.objects(work.path(), &files).map_err(lacks)?);
     let aside = work.path().join("target.so");
-    link(&objects, &aside, name)?;
+    link(&objects, &aside, name).map_err(lacks)?;
     fs::rename(&aside, &compiled.object).map_err(io("write", &compiled.object))?;
     Ok(compiled)
 }
@@ -329,12 +330,13 @@ pub fn kernel_program(
         return Ok(compiled);
     }
     let work = temporary(&kernel.dir.join("race"))?;
+    let lacks = |error| lacking::named(error, name, source.file, &kernel.version);
     let mut objects = vec![runtime(work.path(), sanitized)?];
     let words = threads_words(sanitized);
     let files = [unit.as_str(), BITS, &hooks, SUPPORT].map(|file| (file, words.as_slice()));
-    objects.extend(source.objects(work.path(), &files)?);
+    objects.extend(source.objects(work.path(), &files).map_err(lacks)?);
     let aside = work.path().join("program");
-    link_program(&objects, &aside, name, sanitized)?;
+    link_program(&objects, &aside, name, sanitized).map_err(lacks)?;
     fs::rename(&aside, &compiled.object).map_err(io("write", &compiled.object))?;
     Ok(compiled)
 }

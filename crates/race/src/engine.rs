@@ -502,6 +502,7 @@ impl Engine {
         if waiting.is_empty() {
             return Some(HOST);
         }
+        self.search.stuck(&self.pending);
         let locks = waiting.iter().filter(|n| self.pending[**n].kind == StepKind::Lock).count();
         let sleepers = waiting.iter().filter(|n| self.pending[**n].kind == StepKind::Sleep).count();
         let kind = match (locks, sleepers) {
@@ -1227,10 +1228,14 @@ extern "C" fn sleep(what: u32, other: c_int, code: usize) {
         if (*e).model != MemoryModel::Sc {
             (*e).memory.drain_stores(cpu);
         }
+        let state = |kind, of: usize| {
+            let at = (&raw const (*e).cpus[of].asleep) as usize;
+            Pending { at, size: 1, kind, code }
+        };
         match what {
             0 => {
                 // set_current_state(): the state, then a full barrier
-                point(e, Pending { at: 0, size: 0, kind: StepKind::Barrier, code });
+                point(e, state(StepKind::State, cpu));
                 (*e).cpus[cpu].asleep = true;
                 if (*e).model != MemoryModel::Sc {
                     (*e).memory.flush_all(cpu);
@@ -1239,19 +1244,20 @@ extern "C" fn sleep(what: u32, other: c_int, code: usize) {
                 (*e).tell(Happened::Sleep { what: "will sleep".into() }, code);
             }
             1 => {
-                point(e, Pending { at: 0, size: 0, kind: StepKind::Sleep, code });
+                point(e, state(StepKind::Sleep, cpu));
                 (*e).tell(Happened::Sleep { what: "is awake".into() }, code);
             }
             2 => (*e).cpus[cpu].asleep = false,
             _ => {
-                point(e, Pending { at: 0, size: 0, kind: StepKind::Barrier, code });
+                let other = usize::try_from(other).ok().filter(|other| *other < (*e).nr);
+                // one that there is not: nobody's state
+                point(e, state(StepKind::State, other.unwrap_or(CPUS_MAX)));
                 if (*e).model != MemoryModel::Sc {
                     (*e).memory.flush_all(cpu);
                 }
-                (*e).tell(Happened::Sleep { what: format!("wakes cpu{other}") }, code);
-                if let Ok(other) = usize::try_from(other)
-                    && other < (*e).nr
-                {
+                let whom = other.map_or_else(|| "nobody".into(), |other| format!("cpu{other}"));
+                (*e).tell(Happened::Sleep { what: format!("wakes {whom}") }, code);
+                if let Some(other) = other {
                     (*e).cpus[other].asleep = false;
                 }
             }

@@ -23,6 +23,7 @@ mod dpor;
 mod engine;
 pub mod explore;
 pub mod into_kernel;
+mod lacking;
 pub mod litmus;
 mod memory;
 mod object;
@@ -85,6 +86,34 @@ pub enum RaceError {
         what: String,
         /// The compiler's first errors.
         text: String,
+    },
+    /// The kernel's file has no such function.
+    #[error(
+        "{file} of Linux {version} has no {function}(), which the target {target} calls; take a kernel that has it \
+         (--kernel), or put it back"
+    )]
+    Lacks {
+        /// In the kernel's tree.
+        file: String,
+        /// The kernel's.
+        version: String,
+        /// What is called.
+        function: String,
+        /// Who calls it.
+        target: String,
+    },
+    /// The kernel's file calls something that nothing here stands for.
+    #[error(
+        "{file} of Linux {version} calls {function}(), for which linux/race/support.c has nothing; take another kernel \
+         (--kernel), or add it there"
+    )]
+    NoStandIn {
+        /// In the kernel's tree.
+        file: String,
+        /// The kernel's.
+        version: String,
+        /// What it calls.
+        function: String,
     },
     /// The kernel cannot be had.
     #[error("{0}")]

@@ -17,8 +17,8 @@
 //!   and releases leave; atomic operations without a result may be late, too, and are then kept as operations. A
 //!   load may see an older value, but none older than what the CPU has seen or stored there, than its last read
 //!   barrier or acquire, or than the address it comes from.
-//!   Not there: load buffering (a load that sees a store which comes later), and stores that reach two CPUs in
-//!   different order.
+//!   Not there: a load that gets its value later than a store behind it is seen (and so load buffering), stores that
+//!   reach two CPUs in different order, and an atomic operation with a result whose store comes later than its load.
 
 use serde::{Deserialize, Serialize};
 
@@ -116,7 +116,7 @@ pub(crate) fn operate(op: u32, old: u64, value: u64, expected: u64, size: u32) -
         2 => old | value,
         3 => old ^ value,
         4 => value,
-        5 => {
+        SWAP_IF => {
             if old == cut(expected, size) {
                 value
             } else {
@@ -130,6 +130,8 @@ pub(crate) fn operate(op: u32, old: u64, value: u64, expected: u64, size: u32) -
 
 /// `Late::op` of a plain store.
 const STORED: u32 = 99;
+/// `RACE_SWAP_IF`.
+const SWAP_IF: u32 = 5;
 
 /// A store that others do not see yet.
 #[derive(Clone, Copy, Debug)]
@@ -332,10 +334,7 @@ impl Memory {
         if self.model != MemoryModel::Lkmm {
             return 0;
         }
-        // what a late operation leaves is known when it is done, and not before
-        if self.views[cpu].late.iter().any(|e| e.op != STORED && overlap(e.at, e.size, at, size)) {
-            self.flush_up_to(cpu, at, size);
-        }
+        self.settle_operations(cpu, at, size);
         let view = &self.views[cpu];
         if view.late.iter().any(|e| overlap(e.at, e.size, at, size))
             || view.loaded.iter().any(|&v| v != 0 && (at as u64).wrapping_sub(v) < MEMBER)
@@ -344,6 +343,13 @@ impl Memory {
         }
         let floor = self.floor(cpu, at);
         self.history.iter().filter(|o| o.at == at && o.size == size && o.time > floor).count()
+    }
+
+    /// What a late operation leaves is known when it is done, and not before.
+    fn settle_operations(&mut self, cpu: usize, at: usize, size: u32) {
+        if self.views[cpu].late.iter().any(|e| e.op != STORED && overlap(e.at, e.size, at, size)) {
+            self.flush_up_to(cpu, at, size);
+        }
     }
 
     fn floor(&self, cpu: usize, at: usize) -> u64 {
@@ -455,6 +461,17 @@ impl Memory {
                     argument: value,
                 });
                 return under;
+            }
+        }
+        if self.model == MemoryModel::Lkmm && op == SWAP_IF {
+            self.settle_operations(cpu, at, size);
+            // SAFETY: the target's operation.
+            let old = unsafe { load(at, size) };
+            if old != cut(expected, size) {
+                // it fails: a load that orders nothing
+                let now = self.now;
+                self.saw(cpu, at, now);
+                return old;
             }
         }
         if self.model == MemoryModel::Tso || order >= ORDER_REL {

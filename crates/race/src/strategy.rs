@@ -73,7 +73,10 @@ pub(crate) enum StepKind {
     Lock,
     Unlock,
     Relax,
+    /// Until the state of the CPU is no longer "asleep".
     Sleep,
+    /// That state is set, by the CPU or by one that wakes it.
+    State,
     /// A late store is to become visible when all calls are over.
     Drain,
     /// Nothing is left.
@@ -84,7 +87,7 @@ impl Pending {
     fn writes(&self) -> bool {
         matches!(
             self.kind,
-            StepKind::Write | StepKind::Atomic | StepKind::Lock | StepKind::Unlock | StepKind::Sleep
+            StepKind::Write | StepKind::Atomic | StepKind::Lock | StepKind::Unlock | StepKind::State
         )
     }
 
@@ -232,6 +235,13 @@ impl Search {
                 given.filter(|to| mask >> to & 1 == 1).unwrap_or(rule)
             }
         })
+    }
+
+    /// Nobody can go on, and some wait for others.
+    pub(crate) fn stuck(&mut self, pending: &[Pending; CPUS_MAX + 1]) {
+        if let Search::Dpor(dpor) = self {
+            dpor.stuck(pending);
+        }
     }
 
     /// For the model's choices: a number below `bound`, 0 the rule.

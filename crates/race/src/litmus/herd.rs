@@ -17,11 +17,21 @@ use schedlab_linux::build::herd::Herd7;
 
 use crate::{RaceError, io};
 
-/// What is added to the model.
-const LOADS_FIRST: &str = "acyclic po | rfe as no-load-buffering
+/// What is added to the model. An operation without result may be late as a whole: its load orders nothing but its
+/// own store.
+const LOADS_FIRST: &str = "let before = ([R \\ Noreturn]; po; [W]) | rmw
+acyclic before | rfe as no-load-buffering
 ";
-const ONE_MEMORY: &str = "acyclic po | rfe as no-load-buffering
-acyclic ppo | rfe | fre | coe as multi-copy-atomic
+const ONE_MEMORY: &str = "acyclic ppo | rfe | fre | coe as multi-copy-atomic
+";
+const NO_OVERTAKING: &str = "let in-time = ppo | before | rfe | fre | coe
+acyclic in-time as loads-before-stores
+";
+const ONE_STEP: &str = "let one-step = [R \\ Noreturn]; rmw
+acyclic (in-time \\ one-step); (one-step | one-step^-1)? as atomics-in-one-step
+";
+const FULL_BESIDE: &str = "let in-full = in-time | ([M]; fencerel(Before-atomic | After-atomic); [M])
+acyclic (in-full \\ one-step); (one-step | one-step^-1)? as full-beside-atomics
 ";
 
 /// The kernel's model, whole or without what [`crate::MemoryModel::Lkmm`] leaves out.
@@ -33,16 +43,18 @@ pub enum Axioms {
     NoLoadBuffering,
     /// Moreover, a store reaches all other CPUs at once.
     MultiCopyAtomic,
+    /// Moreover, no store is seen before an earlier load of its CPU has its value.
+    LoadsBeforeStores,
+    /// Moreover, nothing comes between the load and the store of an atomic operation with a result, in any order.
+    AtomicsInOneStep,
+    /// Moreover, `smp_mb__before_atomic()` and `smp_mb__after_atomic()` are full barriers.
+    FullBesideAtomics,
 }
 
 impl Axioms {
     /// What is added to `linux-kernel.cat`.
-    fn added(self) -> &'static str {
-        match self {
-            Axioms::Kernel => "",
-            Axioms::NoLoadBuffering => LOADS_FIRST,
-            Axioms::MultiCopyAtomic => ONE_MEMORY,
-        }
+    fn added(self) -> String {
+        [LOADS_FIRST, ONE_MEMORY, NO_OVERTAKING, ONE_STEP, FULL_BESIDE][..self as usize].concat()
     }
 }
 
