@@ -14,7 +14,8 @@ use crate::failure::{Failure, Result};
 use crate::output;
 use crate::ui::Ui;
 use schedlab_race::compile::{self, Compiled, Seeded};
-use schedlab_race::explore::Plan;
+use schedlab_race::explore::{Finding, Plan};
+use schedlab_race::study::{self, Explained};
 use schedlab_race::{MemoryModel, RaceError, Scenario, Strategy};
 use schedlab_stdx::limits::{RACE_BYTES_MAX, read_text};
 use std::io::Write;
@@ -149,6 +150,8 @@ struct Search<'a> {
     most: u64,
     /// Findings that the kernel without the bug has, too.
     known: &'a [String],
+    /// Reasons that findings of this object have.
+    explained: &'a [Explained],
 }
 
 impl Search<'_> {
@@ -161,7 +164,7 @@ impl Search<'_> {
             seed: self.seed,
             schedules: self.most,
             jobs: 1,
-            findings: 1 + self.known.len(),
+            findings: 1 + self.known.len() + self.explained.len(),
             without: Vec::new(),
             races: false,
         };
@@ -182,8 +185,10 @@ impl Search<'_> {
             row.scenario.clone_from(&scenario.name);
             match plan.explore(scenario) {
                 Ok(explored) => {
-                    let is_new = |text: &String| !self.known.contains(text);
-                    let Some(new) = explored.findings.iter().find(|f| is_new(&f.text)) else {
+                    let is_new = |f: &&Finding| {
+                        !self.known.contains(&f.text) && !self.explained.iter().any(|reason| reason.is(f))
+                    };
+                    let Some(new) = explored.findings.iter().find(is_new) else {
                         row.schedules += explored.schedules;
                         continue;
                     };
@@ -228,6 +233,11 @@ pub(super) fn scoreboard(target: &str, args: &RaceArgs, ui: &Ui) -> Result<()> {
         seed_named(name, "linux")?;
     }
     let is_wanted = |s: &&Seeded| args.seeded.as_ref().is_none_or(|name| *name == s.name);
+    let explained = study::explained().map_err(fault)?;
+    let of = |compiled: &Compiled, seeded: Option<&Seeded>| -> Vec<Explained> {
+        let covers = |e: &&Explained| e.covers(&compiled.name, MemoryModel::Sc, seeded);
+        explained.iter().filter(covers).cloned().collect()
+    };
     let mut rows = Rows::open(args.rows.as_deref())?;
     let step = ui.step("scoreboard");
     for (n, seeded) in bugs.iter().filter(is_wanted).enumerate() {
@@ -259,6 +269,7 @@ pub(super) fn scoreboard(target: &str, args: &RaceArgs, ui: &Ui) -> Result<()> {
                     seed: 1,
                     most: args.schedules,
                     known: &[],
+                    explained: &of(&plain, None),
                 };
                 let row = search.run(std::slice::from_ref(scenario))?;
                 rows.add(row)?;
@@ -267,9 +278,11 @@ pub(super) fn scoreboard(target: &str, args: &RaceArgs, ui: &Ui) -> Result<()> {
             known.extend(found.filter_map(|row| Some(row.finding.split_once(": ")?.1.to_owned())));
         }
         let compiled = whole::compiled(target, Some(&seeded.name), ui)?;
+        let explained = of(&compiled, Some(seeded));
         for (strategy, seed) in wanted {
             let (bug, most) = (&seeded.name, args.schedules);
-            let search = Search { bug, compiled: &compiled, strategy, seed, most, known: &known };
+            let (known, explained) = (&known, &explained);
+            let search = Search { bug, compiled: &compiled, strategy, seed, most, known, explained };
             let row = search.run(&scenarios)?;
             ui.say(row.line().replace('\t', " "));
             rows.add(row)?;
