@@ -45,5 +45,6 @@ pub use load::{Loaded, NoWorkload, is_recording, load, load_all, load_as, title}
 pub use progress::{Progress, ProgressStep, Silent};
 pub use recording::{KnownRecording, RecordingError, load_recording};
 pub use run::{Ended, Finished, NamedWait, Standard, judge_machine, run, run_here, run_while};
+pub use scx::extension;
 pub use spec::{ScxSpec, SpecForm, SubjectList, SubjectSpec};
 pub use subject::{Real, Setting, Subject, SubjectError};

@@ -58,6 +58,22 @@ pub(crate) fn object(
     })
 }
 
+/// A scheduler by itself, compiled for that kernel with the class: for one who runs it on a relative of that kernel, in
+/// which the types lie as in it. `option` names what asked for it, for messages.
+///
+/// # Errors
+/// There is no such scheduler, or it or its kernel cannot be built.
+pub fn extension(
+    asked: &ScxSpec,
+    option: String,
+    setting: Setting<'_>,
+) -> Result<CompiledScx, SubjectError> {
+    check(asked, option)?;
+    scx::check_tools()?;
+    let kernel = kernels::packaged(&asked.kernel, &[FLAVOUR.to_owned()], setting)?;
+    compiled(asked, &kernel, setting)
+}
+
 fn check(asked: &ScxSpec, option: String) -> Result<(), SubjectError> {
     if asked.is_path() && !Path::new(&asked.what).is_file() {
         return Err(SubjectError::NoFile { path: asked.what.clone(), option });

@@ -165,9 +165,18 @@ impl RaceControl {
 
     /// What does not hold among queues whose locks are free; more is asked when all CPUs are at rest.
     pub fn check(&self, at_rest: bool) -> Option<String> {
+        self.ask(u32::from(at_rest))
+    }
+
+    /// The same when all CPUs are at rest and the scenario is over: what is given back at last has been.
+    pub fn check_end(&self) -> Option<String> {
+        self.ask(2)
+    }
+
+    fn ask(&self, when: u32) -> Option<String> {
         // SAFETY: a function of the kernel's that reads, and takes no lock; its text lies in the kernel.
         unsafe {
-            let why = ((*self.race).check)(u32::from(at_rest));
+            let why = ((*self.race).check)(when);
             (!why.is_null()).then(|| CStr::from_ptr(why).to_string_lossy().into_owned())
         }
     }

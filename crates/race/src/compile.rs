@@ -108,6 +108,15 @@ pub struct Seeded {
     pub needs: String,
     /// Why.
     pub why: String,
+    /// Of the whole scheduler: the kernel whose tree the edits are for; empty: 6.12.
+    #[serde(default)]
+    pub kernel: String,
+    /// Flavours that it needs beside the points.
+    #[serde(default)]
+    pub flavours: Vec<String>,
+    /// Scenarios in which it can happen; empty: all of the target's.
+    #[serde(default)]
+    pub scenarios: Vec<String>,
     /// The substitutions.
     #[serde(rename = "edit")]
     pub edits: Vec<Edit>,

@@ -13,19 +13,23 @@ use crate::explore::{Finding, Plan};
 use crate::memory::MemoryModel;
 use crate::scenario::Scenario;
 use crate::strategy::Strategy;
+use crate::whole;
 use schedlab_linux::build;
 
 /// A finding of an unmodified kernel whose reason is known.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Explained {
-    /// The target.
+    /// The target; `linux`: the whole scheduler, of any version and flavour.
     pub target: String,
+    /// In which scenarios; empty: in all.
+    #[serde(default)]
+    pub scenarios: Vec<String>,
     /// Under which models.
     pub models: Vec<String>,
     /// The edit of `linux/race/seeds` that mends it; empty: none.
     pub mended_by: String,
-    /// The finding's text.
+    /// The finding's text; `cpuN` stands for any CPU.
     pub text: String,
     /// Where in the source.
     pub place: String,
@@ -41,10 +45,32 @@ impl Explained {
             !self.mended_by.is_empty()
                 && (s.base == self.mended_by || s.name == self.mended_by || s.needs == "weak")
         };
-        self.target == target
+        let is_target = match target.starts_with(whole::PREFIX) {
+            true => self.target == "linux",
+            false => self.target == target,
+        };
+        is_target
             && self.models.iter().any(|name| name == model.name())
             && !seeded.is_some_and(is_mended)
     }
+
+    /// Whether this finding of a target that is covered is the one.
+    pub fn is(&self, finding: &Finding) -> bool {
+        let is_here = self.scenarios.is_empty() || self.scenarios.contains(&finding.scenario.name);
+        is_here && self.text == any_cpu(&finding.text)
+    }
+}
+
+/// A text with `cpuN` for each `cpu0`, `cpu12`.
+fn any_cpu(text: &str) -> String {
+    let mut parts = text.split("cpu");
+    let mut all = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let rest = part.trim_start_matches(|c: char| c.is_ascii_digit());
+        all.push_str(if rest.len() < part.len() { "cpuN" } else { "cpu" });
+        all.push_str(rest);
+    }
+    all
 }
 
 #[derive(Deserialize)]

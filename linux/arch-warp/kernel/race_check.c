@@ -101,6 +101,7 @@ static struct warp_sums {
 	unsigned short ready[NR_CPUS];		/* could run there: not held back, not asleep already, no scheduler of sched_ext's */
 	u64 dl_bw[NR_CPUS];			/* of queued DEADLINE tasks */
 	u64 dl_all;				/* of all DEADLINE tasks */
+	u64 dl_left;				/* of tasks that left the class, before their 0-lag time */
 	unsigned int pinned;			/* with migration disabled */
 	unsigned int psi_running[NR_CPUS];
 } warp_sums;
@@ -121,6 +122,8 @@ static void warp_add(struct task_struct *p)
 		if (p->on_rq == TASK_ON_RQ_QUEUED)
 			sums->dl_bw[cpu] += p->dl.dl_bw;
 	}
+	if (!dl_task(p) && hrtimer_active(&p->dl.inactive_timer))
+		sums->dl_left += p->dl.dl_bw;
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 11, 0)
 	sums->pinned += !!p->migration_disabled;
 #endif
@@ -310,9 +313,10 @@ static const char *warp_check_dl(int cpu, unsigned int *tasks, unsigned int *ser
 		return WARP_WRONG("cpu%d: dl_nr_running is %u, its tree has %u", cpu, (unsigned int)dl_rq->dl_nr_running, nr);
 	if (first && dl_rq->earliest_dl.curr != first->deadline)
 		return WARP_WRONG("cpu%d: the earliest deadline is not that of the tree", cpu);
-	if (warp_sums.dl_bw[cpu] > dl_rq->running_bw || dl_rq->running_bw > dl_rq->this_bw)
-		return WARP_WRONG("cpu%d: bandwidth: queued tasks have %llu, running_bw is %llu, this_bw %llu", cpu,
-				  warp_sums.dl_bw[cpu], dl_rq->running_bw, dl_rq->this_bw);
+	if (warp_sums.dl_bw[cpu] > dl_rq->running_bw)
+		return WARP_WRONG("cpu%d: queued deadline tasks have more bandwidth than running_bw", cpu);
+	if (dl_rq->running_bw > dl_rq->this_bw)
+		return WARP_WRONG("cpu%d: running_bw is more than this_bw", cpu);
 	if (rq->online && !raw_spin_is_locked(&cpudl->lock)) {
 		int idx = cpudl->elements[cpu].idx;
 
@@ -465,21 +469,52 @@ static const char *warp_check_domain(int cpu)
 	return NULL;
 }
 
+/* DEADLINE tasks of the workload, and that one of them has ended. */
+static DECLARE_BITMAP(warp_were_dl, 1024);
+static bool warp_dl_ended;
+
+static void warp_note_dl(unsigned int id, struct task_struct *p)
+{
+	if (id >= 1024)
+		return;
+	if (p && dl_task(p))
+		__set_bit(id, warp_were_dl);
+	warp_dl_ended |= !p && test_bit(id, warp_were_dl);
+}
+
+/* A CPU's servers have their part of what is reserved. */
+static u64 warp_server_bw(int cpu)
+{
+	u64 bw = 0;
+
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 0)
+	bw += WARP_DL_SERVER(&cpu_rq(cpu)->fair_server) ? cpu_rq(cpu)->fair_server.dl_bw : 0;
+#endif
+	return bw;
+}
+
 /*
- * What DEADLINE tasks have is reserved, in a machine of one root domain. More may be: what a task had is given back at
- * its 0-lag time, which a timer waits for that no task tells of (it may have ended), and servers have their part.
+ * What DEADLINE tasks have is reserved, in a machine of one root domain. At the end no more is: what a task had is given
+ * back at its 0-lag time, also when it leaves the class; of one that has ended nobody tells when that is.
  */
-static const char *warp_check_reserved(void)
+static const char *warp_check_reserved(bool at_end)
 {
 	struct root_domain *rd = cpu_rq(cpumask_first(cpu_online_mask))->rd;
+	u64 servers = 0;
 	int cpu;
 
-	for_each_online_cpu(cpu)
+	for_each_online_cpu(cpu) {
 		if (cpu_rq(cpu)->rd != rd)
 			return NULL;
-	if (!raw_spin_is_locked(&rd->dl_bw.lock) && rd->dl_bw.total_bw < warp_sums.dl_all)
+		servers += warp_server_bw(cpu);
+	}
+	if (raw_spin_is_locked(&rd->dl_bw.lock))
+		return NULL;
+	if (rd->dl_bw.total_bw < warp_sums.dl_all)
 		return WARP_WRONG("deadline tasks have %llu of bandwidth, and %llu is reserved", warp_sums.dl_all,
 				  rd->dl_bw.total_bw);
+	if (at_end && !warp_dl_ended && rd->dl_bw.total_bw > warp_sums.dl_all + warp_sums.dl_left + servers)
+		return WARP_WRONG("more bandwidth is reserved than deadline tasks and servers have");
 	return NULL;
 }
 
@@ -524,7 +559,7 @@ static const char *warp_check_pinned(void)
 	return NULL;
 }
 
-static const char *warp_check_rest(void)
+static const char *warp_check_rest(bool at_end)
 {
 	const char *why = NULL;
 	bool all = true;
@@ -546,7 +581,7 @@ static const char *warp_check_rest(void)
 		if (why)
 			return why;
 	}
-	why = warp_check_reserved();
+	why = warp_check_reserved(at_end);
 	if (!why)
 		why = warp_check_held();
 	if (!why)
@@ -554,6 +589,7 @@ static const char *warp_check_rest(void)
 	return why;
 }
 
+/* at_rest: 1, every CPU is; 2, and the scenario is over */
 const char *warp_race_check(unsigned int at_rest)
 {
 	struct task_struct *g, *p;
@@ -571,13 +607,15 @@ const char *warp_race_check(unsigned int at_rest)
 		if (!why && warp_rq_whole(task_cpu(p)))
 			why = warp_check_task(p, at_rest);
 	}
-	for (unsigned int id = 0; id < warp_boot_info.max_tasks; id++)
+	for (unsigned int id = 0; id < warp_boot_info.max_tasks; id++) {
+		warp_note_dl(id, warp_boot_info.tasks[id].task);
 		if (warp_boot_info.tasks[id].task)
 			warp_add(warp_boot_info.tasks[id].task);
+	}
 	for_each_online_cpu(cpu)
 		if (!why && warp_rq_whole(cpu))
 			why = warp_check_rq(cpu);
 	if (!why && at_rest)
-		why = warp_check_rest();
+		why = warp_check_rest(at_rest == 2);
 	return why;
 }

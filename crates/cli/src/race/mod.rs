@@ -7,6 +7,8 @@ mod replay;
 mod result;
 mod scoreboard;
 mod threads;
+mod whole;
+mod whole_scores;
 
 pub(crate) use replay::debug_schedule;
 
@@ -19,7 +21,7 @@ use schedlab_linux::build;
 use schedlab_linux::{BuildOptions, BuiltKernel};
 use schedlab_race::compile::{self, Compiled, Seeded};
 use schedlab_race::explore::{Explored, Plan};
-use schedlab_race::{MemoryModel, RaceError, Scenario, Strategy, study, whole};
+use schedlab_race::{MemoryModel, RaceError, Scenario, Strategy, study};
 use schedlab_stdx::limits::{RACE_BYTES_MAX, read_text};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -118,13 +120,17 @@ pub(crate) struct RaceArgs {
     /// Of a litmus test: ask herd7, too.
     #[arg(long)]
     herd: bool,
-    /// All seeded bugs: which search finds them, how soon.
-    #[arg(long, conflicts_with_all = ["target", "audit"])]
+    /// All seeded bugs: which search finds them, how soon; of the structures, or of the whole scheduler that is TARGET.
+    #[arg(long, conflicts_with = "audit")]
     scoreboard: bool,
     /// Seeds over which the scoreboard takes the median.
     #[arg(long, value_name = "N", default_value_t = 5, requires = "scoreboard")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: u64,
+    /// Of a whole scheduler's scoreboard: a line is added for each search that was made, and a search whose line is there
+    /// is not made again.
+    #[arg(long, value_name = "FILE", requires = "scoreboard")]
+    rows: Option<PathBuf>,
     #[command(flatten)]
     threads: threads::ThreadArgs,
     /// Put the C file into a kernel in place of cpudeadline.c, and build that one as a library: --sched linux-NAME.
@@ -170,10 +176,13 @@ pub(crate) fn race(args: &RaceArgs, ui: &Ui) -> Result<()> {
     if let Some(path) = &args.replay {
         return replay::replay(path, args, ui);
     }
-    if args.scoreboard {
-        return scoreboard::scoreboard(args, ui);
-    }
     let target = args.target.as_deref().unwrap_or_default();
+    if args.scoreboard {
+        return match target.starts_with(schedlab_race::whole::PREFIX) {
+            true => whole_scores::scoreboard(target, args, ui),
+            false => scoreboard::scoreboard(args, ui),
+        };
+    }
     if args.threads.is_asked() {
         return threads::threads(target, args, ui);
     }
@@ -186,7 +195,7 @@ pub(crate) fn race(args: &RaceArgs, ui: &Ui) -> Result<()> {
     };
     let compiled = compiled((target, &args.define), &args.kernel, seeded.as_deref(), ui)?;
     let plan = plan(args, compiled)?;
-    let scenarios = scenarios(&plan, target, args.scenario.as_deref())?;
+    let scenarios = scenarios(&plan, target, args.scenario.as_deref(), ui)?;
     if args.audit {
         let as_it_is = self::compiled((target, &args.define), &args.kernel, None, ui)?;
         let as_it_is = Plan { compiled: as_it_is, ..plan.clone() };
@@ -242,8 +251,8 @@ fn compiled(
         }
         return compile::own_target(Path::new(target), defines).map_err(fault);
     }
-    if target.starts_with(whole::PREFIX) {
-        return whole_scheduler(target, seeded, ui);
+    if target.starts_with(schedlab_race::whole::PREFIX) {
+        return whole::compiled(target, seeded, ui);
     }
     let seeded = seeded.map(|name| seed_named(name, target)).transpose()?;
     let known = compile::KERNEL_TARGETS.map(|(name, _)| name);
@@ -255,39 +264,6 @@ fn compiled(
     let compiled = compile::kernel_target(target, &kernel, seeded.as_ref()).map_err(fault);
     drop(step);
     compiled
-}
-
-/// `linux-6.12`, `linux-6.12+psi`, `linux-NAME`: with points.
-fn whole_scheduler(target: &str, seeded: Option<&str>, ui: &Ui) -> Result<Compiled> {
-    let mut parts = target.split('+').map(str::to_owned);
-    let series = parts.next().unwrap_or_default();
-    let series = series.strip_prefix(whole::PREFIX).unwrap_or(&series);
-    let flavours: Vec<String> = parts.collect();
-    let seeded = seeded.map(|name| seed_named(name, whole::PREFIX.trim_end_matches('-'))).transpose()?;
-    let is_named = build::named().map_err(|e| fault(e.into()))?.iter().any(|n| n.name == series);
-    if is_named {
-        if let Some(seeded) = seeded {
-            return Err(Failure::Input(format!(
-                "--seeded {}: only packaged kernels have seeded bugs; edit the tree of {target}",
-                seeded.name
-            )));
-        }
-        let mut flavours = flavours;
-        flavours.retain(|flavour| flavour != whole::build::FLAVOUR);
-        flavours.push(whole::build::FLAVOUR.to_owned());
-        let options = BuildOptions { flavours, ..BuildOptions::default() };
-        let kernel = kernels::obtain(series, &options, ui).map_err(|e| fault(e.into()))?;
-        return whole::build::named(&kernel).map_err(fault);
-    }
-    let packaged = kernel(series, ui)?;
-    let what = match &seeded {
-        Some(seeded) => format!("Linux {series} with points and the bug '{}'", seeded.name),
-        None => format!("Linux {series} with points"),
-    };
-    whole::build::packaged(&packaged, &flavours, seeded.as_ref(), &mut |tree, options| {
-        kernels::with_progress(&what, ui, |progress| build::add_tree(tree, options, progress))
-    })
-    .map_err(fault)
 }
 
 fn seed_named(name: &str, target: &str) -> Result<Seeded> {
@@ -333,16 +309,19 @@ fn plan(args: &RaceArgs, compiled: Compiled) -> Result<Plan> {
 }
 
 /// A scenario in the words of its target.
-fn scenario_of(plan: &Plan, name: &str, text: &str) -> Result<Scenario> {
+fn scenario_of(plan: &Plan, name: &str, text: &str, ui: &Ui) -> Result<Scenario> {
     match plan.compiled.is_whole() {
-        true => whole::scenario(name, text),
-        false => Scenario::parse(name, text),
+        true => {
+            let mut scenario = schedlab_race::whole::scenario(name, text).map_err(fault)?;
+            whole::with_scheduler(&mut scenario, &plan.compiled, ui)?;
+            Ok(scenario)
+        }
+        false => Scenario::parse(name, text).map_err(fault),
     }
-    .map_err(fault)
 }
 
 /// The scenarios that are meant: one by name or path, or all of the target's.
-fn scenarios(plan: &Plan, target: &str, wanted: Option<&str>) -> Result<Vec<Scenario>> {
+fn scenarios(plan: &Plan, target: &str, wanted: Option<&str>, ui: &Ui) -> Result<Vec<Scenario>> {
     let own = || -> Result<Vec<Scenario>> {
         let (offers, own) = plan.describe().map_err(fault)?;
         match own {
@@ -358,15 +337,16 @@ fn scenarios(plan: &Plan, target: &str, wanted: Option<&str>) -> Result<Vec<Scen
     };
     let all = || match study::is_file(target) {
         true => own(),
-        false if plan.compiled.is_whole() => compile::scenarios("linux").map_err(fault),
+        false if plan.compiled.is_whole() => whole::scenarios(&plan.compiled, None, ui),
         false => compile::scenarios(target).map_err(fault),
     };
     match wanted {
         Some(path) if Path::new(path).is_file() => {
             let text = read_text(Path::new(path), RACE_BYTES_MAX)
                 .map_err(|e| Failure::Input(format!("{path}: {e}")))?;
-            Ok(vec![scenario_of(plan, path, &text)?])
+            Ok(vec![scenario_of(plan, path, &text, ui)?])
         }
+        Some(name) if plan.compiled.is_whole() => whole::scenarios(&plan.compiled, Some(name), ui),
         Some(name) => {
             let all = all()?;
             let known = all.iter().map(|s| s.name.as_str()).collect::<Vec<_>>().join(", ");

@@ -62,7 +62,7 @@ fn open(
     })?;
     let mut plan = Plan { model, ..make_plan(compiled)? };
     plan.races |= schedule.finding.0 == "race";
-    let scenario = scenario_of(&plan, &schedule.scenario.0, &schedule.scenario.1)?;
+    let scenario = scenario_of(&plan, &schedule.scenario.0, &schedule.scenario.1, ui)?;
     plan.without = study::barriers_at(&plan, &scenario, &schedule.without).map_err(fault)?;
     Ok(Opened { name, schedule, plan, scenario, is_foreign })
 }

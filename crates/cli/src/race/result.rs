@@ -34,7 +34,7 @@ pub(super) fn report(
     let mut known =
         if plan.compiled.kernel.0.is_empty() { Vec::new() } else { study::explained().map_err(fault)? };
     known.retain(|k| k.covers(&plan.compiled.name, plan.model, seeded));
-    let is_known = |f: &Finding| known.iter().find(|k| k.text == f.text);
+    let is_known = |f: &Finding| known.iter().find(|k| k.is(f));
     let mut explained: Vec<(Explained, u64)> = Vec::new();
     let mut reported: Vec<ReportedFinding> = Vec::new();
     let step = ui.step("shrinking");

@@ -93,15 +93,18 @@ impl Plan {
         }
     }
 
-    /// A scenario that this kernel cannot serve ([`lacks`]) has no schedules.
+    /// A scenario that this kernel cannot serve ([`lacks`]) is refused.
     pub(crate) fn explore_whole(&self, scenario: &Scenario) -> Result<Explored, RaceError> {
         if self.strategy == Strategy::Dpor {
             return Err(RaceError::Refused(
                 "a whole scheduler has too many orders for --strategy exhaustive: add --preemptions 1".into(),
             ));
         }
-        if lacks(scenario, &self.compiled.name).is_some() {
-            return Ok(Explored { is_complete: false, ..merged(self, scenario, Vec::new())? });
+        if let Some(needs) = lacks(scenario, &self.compiled.name) {
+            return Err(RaceError::Refused(format!(
+                "{}: {} cannot serve it; it asks for {needs}",
+                scenario.name, self.compiled.name
+            )));
         }
         if let (Some(what), None) = (scheduler(scenario), &scenario.beside) {
             return Err(RaceError::Refused(format!(

@@ -195,6 +195,11 @@ impl<F: Fork> Explorer<F> {
         self.warned
     }
 
+    /// No CPU stands or is on its way.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.ready.is_empty()
+    }
+
     /// The code before which CPUs have stopped, first ones first.
     pub(crate) fn reached(&self) -> &[u64] {
         &self.reached

@@ -10,6 +10,7 @@
 //! param sched_rt_runtime_us -1    # as --param has it
 //! pinned 2 3                      # these tasks sleep and compute in migrate_disable() sections, every other time
 //! at 21ms cpu1 off                # the experimenter writes: a tunable, a file, or a CPU on or off
+//! may refuse                      # the kernel may refuse what is written; else the scenario is refused
 //! schedlab-workload 1             # from here on: a workload (docs/workloads.md)
 //! - INIT 0 0 1 runnable name=a
 //! ...
@@ -32,6 +33,8 @@ pub(crate) struct WholeScenario {
     pub(crate) since: (u32, u32),
     /// A sched_ext scheduler, as behind `scx:`; empty: none.
     pub(crate) sched: String,
+    /// The kernel may refuse what is written.
+    pub(crate) may_refuse: bool,
     /// Tasks that enter and leave migrate_disable() at their blocks.
     pub(crate) pinned: Vec<u32>,
     /// When, what, its value.
@@ -63,6 +66,7 @@ impl WholeScenario {
             flavours: Vec::new(),
             since: (0, 0),
             sched: String::new(),
+            may_refuse: false,
             pinned: Vec::new(),
             writes: Vec::new(),
             workload: String::new(),
@@ -92,6 +96,7 @@ impl WholeScenario {
                     scenario.since =
                         series_number(series).ok_or_else(|| bad(n, series, "a version: 5.11"))?;
                 }
+                ["may", "refuse"] => scenario.may_refuse = true,
                 ["sched", what] => scenario.sched = what.to_owned(),
                 ["pinned", ref pids @ ..] if !pids.is_empty() => {
                     for pid in pids {
@@ -106,8 +111,8 @@ impl WholeScenario {
                 }
                 _ => {
                     let expected = "'cpus N', 'from TIME', 'for TIME', 'with FLAVOUR', 'since VERSION', \
-                                    'sched NAME', 'param NAME VALUE', 'pinned PID', 'at TIME NAME VALUE' or a \
-                                    workload's first line";
+                                    'sched NAME', 'param NAME VALUE', 'pinned PID', 'at TIME NAME VALUE', \
+                                    'may refuse' or a workload's first line";
                     return Err(bad(n, whole, expected));
                 }
             }
@@ -160,11 +165,11 @@ mod tests {
         assert_eq!(scenario.writes, [(Span::from_ms(21), "cpu1".to_owned(), "off".to_owned())]);
         assert_eq!(scenario.workload, "schedlab-workload 1\n- INIT 0 0 1 runnable\n");
         let text = "cpus 2\nfor 1ms\nwith psi\nsince 5.11\nsched simple\npinned 2 3\n\
-                    at 1ms /x/cpu.max 1000 4000\nschedlab-workload 1\n";
+                    may refuse\nat 1ms /x/cpu.max 1000 4000\nschedlab-workload 1\n";
         let scenario = WholeScenario::parse("s", text).unwrap();
         assert_eq!(
-            (scenario.flavours.join(" ").as_str(), scenario.pinned.as_slice()),
-            ("psi scx", &[2, 3][..])
+            (scenario.flavours.join(" ").as_str(), scenario.pinned.as_slice(), scenario.may_refuse),
+            ("psi scx", &[2, 3][..], true)
         );
         assert_eq!(scenario.writes, [(Span::from_ms(1), "/x/cpu.max".to_owned(), "1000 4000".to_owned())]);
         assert_eq!(scenario.lacks("linux-5.10+psi+scx").as_deref(), Some("Linux 5.11 or later"));
