@@ -118,3 +118,25 @@ fn channels_are_inferred_and_those_that_were_not_recorded_are_refused() {
         assert!(output.status.code() == Some(2) && text.contains(says), "{input} {choice}: {text}");
     }
 }
+
+/// Several threads wait at one condition, and a signal sleeps in the C library with the mutex: the replay comes to its
+/// end under other orders, too, and still has the mutex and waits at it.
+#[test]
+fn a_queue_with_several_waiters_replays_to_its_end() {
+    for sched in ["eevdf", "fifo"] {
+        for cpus in ["1", "2", "4"] {
+            let args =
+                ["--quiet", "run", "samples/dependencies/queue", "--messages", "recorded", "--sched", sched];
+            let output = schedlab(&[&args[..], &["--cpus", cpus]].concat());
+            let text = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(output.status.success(), "{sched} {cpus}: {text}");
+        }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("queue.txt").display().to_string();
+    let import = ["--quiet", "import", "samples/dependencies/queue", "--messages", "recorded", "-o", &file];
+    assert!(schedlab(&import).status.success());
+    let text = fs::read_to_string(&file).unwrap();
+    let locks = text.lines().filter(|line| line.contains(" LOCK ")).count();
+    assert!(text.contains("1 of 3 mutex") && locks > 50, "{locks} of the mutex");
+}

@@ -341,6 +341,30 @@ static void compute_until(u64 now, u64 target, u64 *pass)
 	}
 }
 
+#ifdef NOTES
+// ---- notes --------------------------------------------------------------------------------------------------------------------
+
+// For a recording: what a task did at a token, written behind the call as the recorder's own programs write it. A line of the
+// trace's marker: S (it has delivered) or R (it is past the wait), the token in hexadecimal digits.
+enum { NOTES_FD = 200 }; // the same in every program that a task executes
+static void open_notes(void)
+{
+	int fd = open(TRACEFS "/trace_marker", O_WRONLY);
+	if (fd < 0 || dup2(fd, NOTES_FD) < 0)
+		die("opening trace_marker");
+	close(fd);
+}
+
+static void note(char what, u32 token)
+{
+	char text[9] = { what };
+	for (int i = 8; i > 0; i--, token >>= 4)
+		text[i] = "0123456789abcdef"[token & 15];
+	if (write(NOTES_FD, text, sizeof text) < 0)
+		die("writing trace_marker");
+}
+
+#endif // NOTES
 // ---- tasks --------------------------------------------------------------------------------------------------------------------
 
 static void refused(u32 task, u32 code, u32 target)
@@ -548,6 +572,9 @@ go_on:
 			booked = 0; // unless it has to wait
 			while (!__atomic_load_n(token, __ATOMIC_ACQUIRE))
 				booked |= futex(token, FUTEX_WAIT, 0, NULL, 0) == 0;
+#ifdef NOTES
+			note('R', operand);
+#endif // NOTES
 			break;
 		}
 		case BLOCK_FOREVER:
@@ -557,6 +584,9 @@ go_on:
 		case DELIVER:
 			__atomic_store_n(&shared->tokens[operand], 1, __ATOMIC_RELEASE);
 			futex(&shared->tokens[operand], FUTEX_WAKE, 1, NULL, 0);
+#ifdef NOTES
+			note('S', operand);
+#endif // NOTES
 			break;
 		case FORK:
 			if (spawn(operand, 0) < 0)
@@ -580,6 +610,9 @@ go_on:
 			done();
 			_exit(0);
 		}
+#ifdef NOTES
+		booked = 0; // what calls take comes on top, as in programs that are recorded elsewhere
+#endif // NOTES
 		if (start_ns && task->state == STATE_BLOCKED) // what it took to get to sleep before time 0 is not the workload's
 			target = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 		start_ns = 0;
@@ -893,6 +926,9 @@ static void prepare(char **arguments)
 	if (iopl(3) < 0)
 		exit(1);
 	mount_all();
+#ifdef NOTES
+	open_notes();
+#endif // NOTES
 	load_program("/program");
 	emit(F_STATE, 0, "booted", NULL, 0);
 	if (head->interleave_us)

@@ -2,12 +2,13 @@
 //! says, as a log: the trace by [`ProgramLog`], and what the guest's files say besides.
 
 use crate::frames::Frames;
+use crate::notes::Notes;
 use crate::program::FIRST_PID;
 use crate::{Options, RealError, Schedstat};
 use schedlab_convert::{ProgramLog, with_hidden_switches, with_wakeups_behind_switches, without_strangers};
 use schedlab_log::{KernelThread, Record};
 use schedlab_trace::write::{EventSystem, TraceDatWriter, TraceMeta, WriteOptions};
-use schedlab_trace::{Mode, SchedEvent, TraceFile};
+use schedlab_trace::{Mode, OBJECT_FORMAT, SchedEvent, TraceFile};
 use schedlab_workload::Workload;
 use std::collections::BTreeMap;
 
@@ -26,6 +27,7 @@ pub(crate) struct Converted {
 
 pub(crate) fn convert(
     frames: &Frames<'_>,
+    notes: Option<&Notes>,
     workload: &Workload,
     options: &Options,
 ) -> Result<Converted, RealError> {
@@ -36,7 +38,7 @@ pub(crate) fn convert(
     };
     let work = tempfile::tempdir_in(&directory).map_err(RealError::io("make a directory in", &directory))?;
     let path = work.path().join("trace.dat");
-    write_trace(frames, options, &path)?;
+    write_trace(frames, notes, options, &path)?;
     let trace = TraceFile::open(&path, Mode::Strict)?;
     let marker = print_id(&frames.text("events/ftrace/print/format")?)?;
     let mut log = ProgramLog::new(workload.tasks.len() as u32, FIRST_PID, options.duration);
@@ -132,19 +134,30 @@ pub(crate) fn convert_host(
     })
 }
 
-fn write_trace(frames: &Frames<'_>, options: &Options, path: &std::path::Path) -> Result<(), RealError> {
+fn write_trace(
+    frames: &Frames<'_>,
+    notes: Option<&Notes>,
+    options: &Options,
+    path: &std::path::Path,
+) -> Result<(), RealError> {
     let mut writer = TraceDatWriter::create(path, WriteOptions::default())?;
     for (cpu, pages) in &frames.pages {
-        for page in pages {
-            writer.append_pages(*cpu, page)?;
+        match notes {
+            // a note is no marker
+            Some(notes) => writer.append_pages(*cpu, &notes.pages(pages, |_| true)?)?,
+            None => pages.iter().try_for_each(|page| writer.append_pages(*cpu, page))?,
         }
     }
-    writer.finish(&trace_meta(frames, options)?)?;
+    writer.finish(&trace_meta(frames, notes, options)?)?;
     Ok(())
 }
 
 /// What a trace.dat of this guest says besides its events.
-pub(crate) fn trace_meta(frames: &Frames<'_>, options: &Options) -> Result<TraceMeta, RealError> {
+pub(crate) fn trace_meta(
+    frames: &Frames<'_>,
+    notes: Option<&Notes>,
+    options: &Options,
+) -> Result<TraceMeta, RealError> {
     let mut systems: BTreeMap<String, EventSystem> = BTreeMap::new();
     for (name, format) in &frames.files {
         let Some(event) = name.strip_prefix("events/").and_then(|name| name.strip_suffix("/format")) else {
@@ -156,6 +169,10 @@ pub(crate) fn trace_meta(frames: &Frames<'_>, options: &Options) -> Result<Trace
             row.name = system;
             row.formats.push(format.clone());
         }
+    }
+    if notes.is_some() {
+        let formats = vec![OBJECT_FORMAT.as_bytes().to_vec()];
+        systems.insert("schedlab".to_string(), EventSystem { name: "schedlab".to_string(), formats });
     }
     let clocks = frames.text("trace_clock")?;
     let clock = clocks.split(['[', ']']).nth(1).unwrap_or("local").to_string();

@@ -51,7 +51,8 @@ pub(crate) fn run(workload: &Workload, options: &Options) -> Result<RealRun, Rea
     let at = |name: &str| work.path().join(name);
     crate::cache::write(&at("program"), &program::encode(&program, options, first_pid)?)?;
     let executes = program::executes(&program);
-    let runner = initramfs::init_binary(initramfs::Runs::Host, Extra::of(executes))?;
+    let extras: &[Extra] = if executes { &[Extra::Exec] } else { &[] };
+    let runner = initramfs::init_binary(initramfs::Runs::Host, extras)?;
     let argv = [runner, at("program"), at("output")].map(Into::into).to_vec();
     let what = RecordRequest::Command { argv, scope: Scope::Whole, duration: None };
     let record = RecordOptions {

@@ -18,65 +18,56 @@ pub(crate) enum Runs {
 }
 
 /// What the program can do besides steps that every guest's can.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extra {
-    #[default]
-    Nothing,
     /// Tasks execute new programs.
     Exec,
     /// Programs that it finds in its file system, in place of a workload.
     Errand,
+    /// Tasks note what they do at tokens.
+    Notes,
 }
 
 impl Extra {
-    /// Of a workload.
-    pub(crate) fn of(executes: bool) -> Extra {
-        if executes { Extra::Exec } else { Extra::Nothing }
-    }
+    const ALL: [Extra; 3] = [Extra::Exec, Extra::Errand, Extra::Notes];
 
-    fn word(self) -> Option<&'static str> {
+    fn word(self) -> &'static str {
         match self {
-            Extra::Nothing => None,
-            Extra::Exec => Some("EXEC"),
-            Extra::Errand => Some("ERRAND"),
+            Extra::Exec => "EXEC",
+            Extra::Errand => "ERRAND",
+            Extra::Notes => "NOTES",
         }
     }
 }
 
-/// The program's text. What stands between `#ifdef EXEC` and `#endif // EXEC` (or `ERRAND`) is left out where nobody
+/// The program's text. What stands between `#ifdef EXEC` and `#endif // EXEC` (or another word) is left out where nobody
 /// asks for it: an addition there changes nothing of what was asked of guests before.
-fn source(extra: Extra) -> String {
-    let mut inside: Option<&str> = None;
+fn source(extras: &[Extra]) -> String {
+    let mut inside: Option<Extra> = None;
     let is_wanted = |line: &&str| {
-        let words = ["EXEC", "ERRAND"];
-        let begins = words.into_iter().find(|word| line.trim_end() == format!("#ifdef {word}"));
-        let ends = words.into_iter().any(|word| line.trim_end() == format!("#endif // {word}"));
-        inside = begins.or(inside);
-        let is_wanted = inside.is_none() || inside == extra.word();
-        inside = inside.filter(|_| !ends);
+        let is = |before: &str, extra: &Extra| line.trim_end() == format!("{before} {}", extra.word());
+        inside = Extra::ALL.into_iter().find(|extra| is("#ifdef", extra)).or(inside);
+        let is_wanted = inside.is_none_or(|extra| extras.contains(&extra));
+        inside = inside.filter(|_| !Extra::ALL.iter().any(|extra| is("#endif //", extra)));
         is_wanted
     };
     SOURCE.split_inclusive('\n').filter(is_wanted).collect()
 }
 
-fn flags(extra: Extra) -> Vec<&'static str> {
-    let define = match extra {
-        Extra::Nothing => None,
-        Extra::Exec => Some("-DEXEC"),
-        Extra::Errand => Some("-DERRAND"),
-    };
-    FLAGS.into_iter().chain(define).collect()
+fn flags(extras: &[Extra]) -> Vec<String> {
+    let defines = extras.iter().map(|extra| format!("-D{}", extra.word()));
+    FLAGS.into_iter().map(str::to_string).chain(defines).collect()
 }
 
 /// Compiles the program, or takes it from the cache.
-pub(crate) fn init_binary(runs: Runs, extra: Extra) -> Result<PathBuf, RealError> {
+pub(crate) fn init_binary(runs: Runs, extras: &[Extra]) -> Result<PathBuf, RealError> {
     let gcc = kernel::output(Command::new("gcc").arg("--version"))?;
-    let mut flags = flags(extra);
+    let mut flags = flags(extras);
     if runs == Runs::Host {
-        flags.push("-DHOST");
+        flags.push("-DHOST".to_string());
     }
     let joined = flags.join(" ");
-    let text = self::source(extra);
+    let text = self::source(extras);
     let key = cache::key(&[text.as_bytes(), joined.as_bytes(), gcc.as_bytes()]);
     let target = cache::directory().join(format!("init-{}", &key[..16]));
     if target.is_file() {
@@ -93,8 +84,8 @@ pub(crate) fn init_binary(runs: Runs, extra: Extra) -> Result<PathBuf, RealError
 }
 
 /// Names the program by its source and how it is compiled; the compiler's version is not in it.
-pub(crate) fn source_sum(extra: Extra) -> String {
-    cache::key(&[source(extra).as_bytes(), flags(extra).join(" ").as_bytes()])
+pub(crate) fn source_sum(extras: &[Extra]) -> String {
+    cache::key(&[source(extras).as_bytes(), flags(extras).join(" ").as_bytes()])
 }
 
 /// A file of the archive: where, its bytes, whether it can be executed.
@@ -181,6 +172,18 @@ impl Cpio {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_nobody_asks_for_is_not_in_the_program() {
+        let plain = source(&[]);
+        for (extra, mark) in [(Extra::Exec, "execve("), (Extra::Errand, "execv("), (Extra::Notes, "NOTES_FD")]
+        {
+            assert!(!plain.contains(mark) && source(&[extra]).contains(mark), "{extra:?}");
+            assert!(Extra::ALL.iter().all(|other| *other == extra || !source(&[*other]).contains(mark)));
+        }
+        let both = source(&[Extra::Exec, Extra::Notes]);
+        assert!(both.contains("execve(") && both.contains("NOTES_FD") && !both.contains("execv("));
+    }
 
     /// Read back by cpio itself.
     #[test]

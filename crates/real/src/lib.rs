@@ -33,6 +33,7 @@ mod frames;
 mod host;
 mod initramfs;
 mod kernel;
+mod notes;
 mod options;
 mod program;
 mod progress;
@@ -156,9 +157,10 @@ fn run(
     let guest = qemu::Guest::new(kernel, &program, options)?;
     let output = guest.output(options, progress)?;
     let frames = frames::parse(&output.bytes)?;
-    let converted = convert::convert(&frames, workload, options)?;
+    let notes = notes::Notes::of(&frames, &program, options)?;
+    let converted = convert::convert(&frames, notes.as_ref(), workload, options)?;
     if let Some(path) = &options.recording {
-        recording::write(path, &frames, workload, options, &converted)?;
+        recording::write(path, (&frames, notes.as_ref()), workload, options, &converted)?;
     }
     let mut dropped = program.dropped.clone();
     for (reason, count) in converted.dropped {

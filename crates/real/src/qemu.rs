@@ -8,7 +8,7 @@
 
 use crate::emulator::{Emulator, QEMU};
 use crate::initramfs::{Content, Extra};
-use crate::{GuestKernel, Options, RealError, RunStage, cache, initramfs, program};
+use crate::{GuestKernel, Options, RealError, RunStage, cache, initramfs, notes, program};
 use schedlab_machine::{Code, Program};
 use schedlab_process::contain::Yard;
 use std::fs;
@@ -52,8 +52,8 @@ struct Contents {
     events: Vec<&'static str>,
     settings: String,
     program: Vec<u8>,
-    /// Whether a task executes new programs.
-    executes: bool,
+    /// What the guest's program is to be able to do.
+    extras: Vec<Extra>,
 }
 
 impl Contents {
@@ -63,12 +63,16 @@ impl Contents {
             events.push(YIELD_EVENT);
         }
         let settings = options.settings.iter().map(|(path, value)| format!("{path}={value}\n")).collect();
-        let executes = program::executes(program);
-        if executes {
+        let mut extras = Vec::new();
+        if program::executes(program) {
             events.extend(EXEC_EVENTS);
+            extras.push(Extra::Exec);
+        }
+        if notes::are_wanted(program, options) {
+            extras.push(Extra::Notes);
         }
         let program = program::encode(program, options, program::FIRST_PID)?;
-        Ok(Contents { events, settings, program, executes })
+        Ok(Contents { events, settings, program, extras })
     }
 
     fn event_list(&self) -> String {
@@ -98,7 +102,7 @@ impl GuestRequest {
     fn of_contents(contents: &Contents) -> GuestRequest {
         let parts = [contents.event_list().into_bytes(), contents.settings.clone().into_bytes()];
         GuestRequest {
-            guest_program: initramfs::source_sum(Extra::of(contents.executes)),
+            guest_program: initramfs::source_sum(&contents.extras),
             workload: cache::key(&[&contents.program, &parts[0], &parts[1]]),
         }
     }
@@ -165,7 +169,7 @@ impl Guest {
             Content::data("events", list.as_bytes()),
             Content::data("settings", contents.settings.as_bytes()),
         ];
-        let init = initramfs::init_binary(initramfs::Runs::Guest, Extra::of(contents.executes))?;
+        let init = initramfs::init_binary(initramfs::Runs::Guest, &contents.extras)?;
         let initramfs = initramfs::archive(&init, &files)?;
         let asked = GuestRequest::of_contents(&contents);
         Ok(Guest::with(kernel, options, (emulator, initramfs), &contents.events, asked))
@@ -178,7 +182,7 @@ impl Guest {
         files: &[Content<'_>],
     ) -> Result<Guest, RealError> {
         let emulator = Emulator::find(options.cpus)?;
-        let init = initramfs::init_binary(initramfs::Runs::Guest, Extra::Errand)?;
+        let init = initramfs::init_binary(initramfs::Runs::Guest, &[Extra::Errand])?;
         let initramfs = initramfs::archive(&init, files)?;
         Ok(Guest::with(kernel, options, (emulator, initramfs), &[], GuestRequest::default()))
     }

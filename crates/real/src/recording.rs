@@ -7,22 +7,23 @@
 //!   NAME.proc.csv       init, with the workload's tasks as its children; threads of the kernel
 //! ```
 //!
+//! Where tasks wake each other, the recording has their [`notes`](crate::notes), too.
+//!
 //! Every command that takes a recording takes it, and finds the kernel's own events in it: what the simulation of
 //! that very kernel is to be compared with ([`fidelity`](../../../docs/fidelity.md)).
 
 use crate::convert::{Converted, trace_meta};
 use crate::frames::Frames;
+use crate::notes::Notes;
 use crate::program::FIRST_PID;
 use crate::{Options, RealError};
 use schedlab_host::cgroup::CgroupCpu;
-use schedlab_host::{GroupTable, Snapshot, SnapshotRow, page_events};
-use schedlab_trace::write::{PageBuilder, TraceDatWriter, WriteOptions};
+use schedlab_host::{GroupTable, Snapshot, SnapshotRow};
+use schedlab_trace::write::{TraceDatWriter, WriteOptions};
 use schedlab_units::CpuSet;
 use schedlab_workload::{Birth, Cgroup, InitState, Task, Workload};
 use std::path::Path;
 
-/// Size of a page of the guest's ring buffers.
-const PAGE: usize = 4096;
 /// Init of the guest is the program that records: its children are the recorded ones.
 const INIT: (i32, &str) = (1, "schedlab-guest");
 /// The parent of all kernel threads.
@@ -31,28 +32,19 @@ const KTHREADD: (i32, &str) = (2, "kthreadd");
 /// Writes trace and tables.
 pub(crate) fn write(
     path: &Path,
-    frames: &Frames<'_>,
+    (frames, notes): (&Frames<'_>, Option<&Notes>),
     workload: &Workload,
     options: &Options,
     run: &Converted,
 ) -> Result<(), RealError> {
     let (from_ns, to_ns) = (run.start_ns, run.start_ns + run.duration_ns);
     let mut writer = TraceDatWriter::create(path, WriteOptions::default())?;
-    let mut offset = 0;
+    let silent = Notes::default();
     for (cpu, pages) in &frames.pages {
-        let mut builder = PageBuilder::new(PAGE);
-        for page in pages {
-            let keep = |time_ns: u64, data: &[u8]| {
-                if (from_ns..=to_ns).contains(&time_ns) {
-                    builder.push(time_ns, data);
-                }
-            };
-            page_events(page, keep).map_err(|what| RealError::Output { offset, what })?;
-            offset += page.len();
-        }
-        writer.append_pages(*cpu, &builder.finish())?;
+        let is_inside = |time_ns: u64| (from_ns..=to_ns).contains(&time_ns);
+        writer.append_pages(*cpu, &notes.unwrap_or(&silent).pages(pages, is_inside)?)?;
     }
-    writer.finish(&trace_meta(frames, options)?)?;
+    writer.finish(&trace_meta(frames, notes, options)?)?;
     snapshot(workload, options, run).write(&Snapshot::path_beside(path))?;
     Ok(())
 }

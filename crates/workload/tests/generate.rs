@@ -134,22 +134,53 @@ fn hackbench_with_sockets_sends_and_receives_every_message_once() {
     };
     let workload = spec.build().unwrap();
     assert_eq!((workload.tasks.len(), workload.objects.len(), workload.version()), (14, 8, 4));
-    let mut sent = vec![(0, 0); workload.objects.len()];
+    assert_eq!(traffic(&workload), [(15, 15); 8]);
+    let named = from_toml("h.toml", "kind = 'hackbench'\nobjects = true\ngroups = 1\nturns = 1\n").unwrap();
+    assert_eq!(named.objects.len(), 20);
+    assert_eq!(from_toml("h.toml", &named.notes["generate"]).unwrap(), named);
+}
+
+/// What is put into each object, and what is taken out.
+fn traffic(workload: &Workload) -> Vec<(u32, u32)> {
+    let mut sums = vec![(0, 0); workload.objects.len()];
     for event in workload.tasks.iter().flat_map(|task| &task.events) {
         match event.kind {
             EventKind::Object { op: ObjectOp::Send { object, amount }, .. } => {
-                sent[object.0 as usize].0 += amount
+                sums[object.0 as usize].0 += amount
             }
             EventKind::Object { op: ObjectOp::Receive { object, amount }, .. } => {
-                sent[object.0 as usize].1 += amount
+                sums[object.0 as usize].1 += amount
             }
             _ => {}
         }
     }
-    assert_eq!(sent, [(15, 15); 8]);
-    let named = from_toml("h.toml", "kind = 'hackbench'\nobjects = true\ngroups = 1\nturns = 1\n").unwrap();
-    assert_eq!(named.objects.len(), 20);
-    assert_eq!(from_toml("h.toml", &named.notes["generate"]).unwrap(), named);
+    sums
+}
+
+#[test]
+fn servers_with_semaphores_get_every_request_and_answer() {
+    let server = |text: &str| {
+        let text = format!("kind = 'server'\nobjects = true\nmessengers = 2\nworkers = 3\n{text}");
+        let workload = from_toml("s.toml", &text).unwrap();
+        assert_eq!(from_toml("s.toml", &workload.notes["generate"]).unwrap(), workload);
+        workload
+    };
+    let open = server("requests = 8\nmode = 'open'\n");
+    assert_eq!(traffic(&open), [(3, 3), (3, 3), (2, 2)].repeat(2));
+    // the last answers, one of each worker, are heard by nobody
+    let closed = server("requests = 8\nmode = 'closed'\n");
+    assert_eq!(traffic(&closed), [(8, 5), (3, 3), (3, 3), (2, 2)].repeat(2));
+    assert_eq!(traffic(&server("requests = 1\nmode = 'closed'\n")), [(1, 0), (1, 1)].repeat(2));
+    assert_eq!(server("requests = 0\n").objects, []);
+}
+
+#[test]
+fn parents_with_a_semaphore_wait_for_every_child() {
+    for at_once in [1, 4, 100] {
+        let spec = Forkstorm { parents: 2, children: 9, at_once, objects: true, ..Forkstorm::default() };
+        let workload = spec.build().unwrap();
+        assert_eq!((workload.tasks.len(), traffic(&workload)), (20, vec![(9, 9); 2]));
+    }
 }
 
 #[test]

@@ -137,6 +137,11 @@ fn hidden(seen: &Seen, tasks: &Tasks, snapshot: Option<&ProcSnapshot>) -> Hidden
     // a snapshot of a whole system has init
     let of_some = snapshot.is_some_and(|snapshot| !snapshot.is_empty() && snapshot.row(1).is_none());
     let strangers = seen.not_idle > 0 || tasks.list.iter().any(|task| task.is_hidden());
+    // where the snapshot has every task, there were no births; an exit shows in the switch
+    let all_lived = |snapshot: &ProcSnapshot| {
+        tasks.list.iter().filter(|task| task.id.is_workload()).all(|task| snapshot.row(task.tid.0).is_some())
+    };
+    let no_lives = seen.births + seen.exits == 0 && !snapshot.is_some_and(all_lived);
     // no event tells when a group has used up its limit: it matters where there are limits
     let limited = |snapshot: &ProcSnapshot| {
         snapshot.rows().any(|(_, row)| {
@@ -151,7 +156,7 @@ fn hidden(seen: &Seen, tasks: &Tasks, snapshot: Option<&ProcSnapshot>) -> Hidden
         (Fact::Assignments, seen.migrations + seen.wakeup == 0),
         (Fact::Affinity, snapshot.is_none()),
         (Fact::Params, seen.prios == 0),
-        (Fact::Lives, seen.births + seen.exits == 0),
+        (Fact::Lives, no_lives),
         (Fact::Spans, seen.unseen_spans > 0),
         (Fact::Limits, snapshot.is_none_or(limited)),
     ]

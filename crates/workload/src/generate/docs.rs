@@ -31,6 +31,11 @@ const FIELDS: &[(&str, &str)] = &[
         "objects",
         "true: each receiver has a socket of `window` messages, and who waits is decided as they run (docs/objects.md)",
     ),
+    (
+        "server.objects",
+        "true: requests and answers go through semaphores; the next one comes with the first answer (docs/objects.md)",
+    ),
+    ("forkstorm.objects", "true: a parent waits for whichever child ends first (docs/objects.md)"),
     ("messengers", "message threads, each with workers of its own"),
     ("workers", "workers of each message thread"),
     ("requests", "requests to each message thread"),

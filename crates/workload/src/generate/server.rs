@@ -9,14 +9,15 @@
 //!
 //! Open: requests come at random, whatever the workers do; one for a worker that is busy waits for it.
 //! Closed: each worker has one request at a time, and the next comes when it has answered; the message thread
-//! hears the answers in turn (a workload cannot say "whoever is first").
+//! hears the answers in turn (a wakeup cannot say "whoever is first"). With `objects` it hears whoever is first: each
+//! worker has a semaphore for its requests, each message thread one for the answers.
 
 use super::distribution::Distribution;
 use super::rng::Rng;
 use super::storms::{at_least_one, too_long};
 use super::{GenerateError, duration, finished, nice};
 use crate::build::Place;
-use crate::{Builder, Workload};
+use crate::{Builder, Object, ObjectId, ObjectKind, ObjectOp, WaitCosts, Wakes, Workload};
 use schedlab_units::{Nice, Span, TaskId};
 use serde::{Deserialize, Serialize};
 
@@ -45,6 +46,10 @@ pub struct Server {
     pub think: Distribution,
     /// Nice value of all.
     pub nice: i32,
+    /// Whether requests and answers go through semaphores: then the next request comes with the first answer, whoever
+    /// gives it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub objects: bool,
 }
 
 /// Whether requests wait for answers.
@@ -72,6 +77,7 @@ impl Default for Server {
             service: Distribution::exponential(Span::from_ms(5)),
             think: Distribution::fixed(Span::from_us(100)),
             nice: 0,
+            objects: false,
         }
     }
 }
@@ -87,15 +93,73 @@ impl Server {
         at_least_one("workers", self.workers)?;
         too_long("dispatch", self.dispatch, u64::from(self.requests))?;
         let tasks = u128::from(self.messengers) * (1 + u128::from(self.workers));
-        let mut builder = Builder::new()
-            .with_room(6 * u128::from(self.messengers) * u128::from(self.requests) + 3 * tasks)?;
+        let each = if self.objects { 8 } else { 6 };
+        let requests = u128::from(self.messengers) * u128::from(self.requests);
+        let mut builder = Builder::new().with_room(each * requests + 3 * tasks)?;
         let nice = nice("nice", self.nice)?;
         for messenger in 0..u64::from(self.messengers) {
             // a stream per purpose: other services leave the arrivals as they are
             let mut streams = [0, 1, 2].map(|purpose| Rng::new(self.seed, 3 * messenger + purpose));
-            self.group(&mut builder, nice, &mut streams);
+            if self.objects {
+                self.group_with_semaphores(&mut builder, nice, messenger, &mut streams);
+            } else {
+                self.group(&mut builder, nice, &mut streams);
+            }
         }
         finished(builder)
+    }
+
+    /// A semaphore per worker, of its requests, and one of the answers to the message thread.
+    fn group_with_semaphores(
+        &self,
+        builder: &mut Builder,
+        nice: Nice,
+        number: u64,
+        [between, service, think]: &mut [Rng; 3],
+    ) {
+        let semaphore = |builder: &mut Builder, name: String| -> ObjectId {
+            let (kind, wakes, costs) =
+                (ObjectKind::Semaphore { start: 0 }, Wakes::Plain, WaitCosts::default());
+            builder.object(Object { name, kind, wakes, costs, is_closed: false })
+        };
+        let open = self.mode == ServerMode::Open;
+        let nr_workers = self.workers.min(self.requests) as usize;
+        let answers =
+            (!open && nr_workers > 0).then(|| semaphore(builder, format!("answers-{}", number + 1)));
+        let messenger = builder.task("messenger").nice(nice);
+        let messenger = if open { messenger.blocked().id() } else { messenger.id() };
+        let mut workers: Vec<(TaskId, ObjectId)> = Vec::new();
+        for worker in 0..nr_workers {
+            let requests = semaphore(builder, format!("requests-{}-{}", number + 1, worker + 1));
+            workers.push((builder.task("worker").nice(nice).id(), requests));
+        }
+        for request in 0..self.requests as usize {
+            let (worker, object) = workers[request % nr_workers];
+            let (cpu, pause) = (self.service.draw(service), self.think.draw(think));
+            let first_half = if pause > Span::ZERO { Span::from_ns(cpu.as_ns() / 2) } else { Span::ZERO };
+            let mut life = builder.life(worker).at(ObjectOp::Receive { object, amount: 1 });
+            if pause > Span::ZERO {
+                life = life.run(first_half).sleep(pause);
+            }
+            life = life.run(cpu - first_half);
+            if let Some(object) = answers {
+                life.at(ObjectOp::Send { object, amount: 1 });
+            }
+            let mut life = builder.life(messenger);
+            if open {
+                life = life.sleep(self.between.draw(between));
+            }
+            if let Some(object) = answers.filter(|_| request >= nr_workers) {
+                life = life.at(ObjectOp::Receive { object, amount: 1 });
+            }
+            life.run(self.dispatch).at(ObjectOp::Send { object, amount: 1 });
+        }
+        if self.requests > 0 {
+            builder.life(messenger).exit();
+        }
+        for (worker, _) in workers {
+            builder.life(worker).exit();
+        }
     }
 
     fn group(&self, builder: &mut Builder, nice: Nice, [between, service, think]: &mut [Rng; 3]) {

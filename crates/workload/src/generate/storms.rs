@@ -15,7 +15,7 @@ use super::distribution::Distribution;
 use super::rng::Rng;
 use super::{GenerateError, duration, finished, nice};
 use crate::limits::TIME_MAX;
-use crate::{Builder, Workload};
+use crate::{Builder, Object, ObjectId, ObjectKind, ObjectOp, WaitCosts, Wakes, Workload};
 use schedlab_units::{Span, TaskId};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -39,6 +39,10 @@ pub struct Forkstorm {
     pub service: Distribution,
     /// Nice value of all.
     pub nice: i32,
+    /// Whether ends of children are an object, a semaphore of each parent: it waits for whichever child ends first, as
+    /// `wait()` does.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub objects: bool,
 }
 
 impl Default for Forkstorm {
@@ -53,6 +57,7 @@ impl Default for Forkstorm {
             fork: Span::from_us(60),
             service: Distribution::exponential(Span::from_us(500)),
             nice: 0,
+            objects: false,
         }
     }
 }
@@ -69,7 +74,11 @@ impl Forkstorm {
         let parents: Vec<TaskId> = (0..self.parents)
             .map(|_| Ok(builder.task("parent").nice(nice("nice", self.nice)?).id()))
             .collect::<Result<_, GenerateError>>()?;
-        for &parent in &parents {
+        for (number, &parent) in (1..).zip(&parents) {
+            if self.objects {
+                self.children_with_semaphore(&mut builder, (number, parent), &mut rng);
+                continue;
+            }
             // ends of the children alive, oldest first
             let mut alive = VecDeque::new();
             for _ in 0..self.children {
@@ -88,6 +97,25 @@ impl Forkstorm {
             builder.life(parent).exit();
         }
         finished(builder)
+    }
+
+    /// As `wait()` wakes, synchronously.
+    fn children_with_semaphore(&self, builder: &mut Builder, (number, parent): (u32, TaskId), rng: &mut Rng) {
+        let (kind, wakes, costs) = (ObjectKind::Semaphore { start: 0 }, Wakes::Sync, WaitCosts::default());
+        let name = format!("children-{number}");
+        let object: ObjectId = builder.object(Object { name, kind, wakes, costs, is_closed: false });
+        let end = ObjectOp::Receive { object, amount: 1 };
+        for born in 0..self.children {
+            let life = builder.life(parent);
+            let life = if born >= self.at_once { life.at(end) } else { life };
+            let child = life.run(self.fork).fork("child");
+            let cpu = self.service.draw(rng);
+            builder.life(child).run(cpu).at(ObjectOp::Send { object, amount: 1 }).exit();
+        }
+        for _ in 0..self.at_once.min(self.children) {
+            builder.life(parent).at(end);
+        }
+        builder.life(parent).exit();
     }
 }
 

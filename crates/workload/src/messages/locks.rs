@@ -14,9 +14,11 @@
 //! A futex without functions, also that of a condition, becomes a semaphore if one task alone waits there, its wakers
 //! never do, and each wakeup woke a recorded wait. Otherwise its waits stay recorded blocks: a task could take what it
 //! put in itself, or what another one needs to go on, and the replay could end in a deadlock that the program has not.
+//! A recorded block of a task that holds a mutex lets it go meanwhile ([`held`](super::held)).
 //! What contradicts itself (a lock by who holds it, an unlock by who does not) is left out and counted.
 
 use super::edit::Insert;
+use super::held::Holds;
 use super::recorded::{Channels, SeenKind, op_of};
 use crate::{Event, EventKind, ObjectId, ObjectOp, Recorded, Workload};
 use schedlab_trace::{MutexKind, SyncCall, SyncOp};
@@ -260,6 +262,8 @@ pub(super) struct TaskLocks {
     pub changed: BTreeMap<usize, ObjectOp>,
     /// Rows of operations that slept.
     pub slept: BTreeSet<usize>,
+    /// When it holds which mutexes.
+    pub holds: Holds,
     /// Row of the operation by which the task came to where it sleeps, for its futex's calls; last first.
     began: Vec<(usize, u32)>,
 }
@@ -356,6 +360,17 @@ pub(super) fn settle(workload: &mut Workload, channels: &Channels) -> Settled {
     let mut flaws = Flaws::default();
     for task in 0..workload.tasks.len() {
         settled.tasks.push(Walk::new(channels, &settled.usable).task(workload, task, &mut flaws));
+    }
+    for (task, own) in workload.tasks.iter().zip(&settled.tasks) {
+        // whoever is to wake it may need the mutex first: such waits stay recorded blocks
+        let mut held = own.holds.in_order();
+        for (row, op) in (0..).zip(&task.events).filter_map(|(row, event)| Some((row, op_of(event)?))) {
+            let ObjectOp::Receive { object, .. } = op else { continue };
+            let is_futex = channels.list[object.0 as usize].kind == SeenKind::Sync(SyncKind::Futex);
+            if is_futex && !held.at(row).is_empty() {
+                settled.usable[object.0 as usize] = false;
+            }
+        }
     }
     for (reason, times) in [
         ("lock of a mutex that its task holds already in the recording, left out", flaws.twice),
@@ -477,6 +492,7 @@ impl<'a> Walk<'a> {
         if let Some(length) = events.last().and_then(|event| event.kind.length()) {
             for object in std::mem::take(&mut self.held).into_keys().map(ObjectId) {
                 flaws.kept += 1;
+                self.out.holds.ends(object, last);
                 let (op, recorded) = (ObjectOp::Unlock { object }, Recorded::Nothing);
                 self.out.inserted.push(Insert { before: last, length, op, recorded });
             }
@@ -508,23 +524,28 @@ impl<'a> Walk<'a> {
                     flaws.twice += u64::from(!self.channels.list[id as usize].is_recursive);
                     self.out.removed.insert(row);
                 } else {
+                    self.out.holds.begins(object, row);
                     self.out.began.push((row, object.0));
                 }
             }
             (SyncKind::Mutex, ObjectOp::Tick { object, .. }) => {
                 if succeeded.contains(&row) && !self.held.contains_key(&id) {
                     self.held.insert(id, 1);
+                    self.out.holds.begins(object, row);
                     self.out.changed.insert(row, ObjectOp::Lock { object });
                 } else {
                     self.out.removed.insert(row);
                 }
             }
-            (SyncKind::Mutex, ObjectOp::Unlock { .. }) => match self.held.get_mut(&id) {
+            (SyncKind::Mutex, ObjectOp::Unlock { object }) => match self.held.get_mut(&id) {
                 Some(depth) if *depth > 1 => {
                     *depth -= 1;
                     self.out.removed.insert(row);
                 }
-                Some(_) => drop(self.held.remove(&id)),
+                Some(_) => {
+                    self.held.remove(&id);
+                    self.out.holds.ends(object, row);
+                }
                 None => {
                     flaws.not_held += 1;
                     self.out.removed.insert(row);
@@ -557,11 +578,13 @@ impl<'a> Walk<'a> {
             return;
         }
         self.out.changed.insert(row, ObjectOp::Unlock { object: mutex });
+        self.out.holds.ends(mutex, row);
         let is_its = |row: ObjectId| self.channels.locks.parents.get(&row.0) == Some(&condition.0);
         let (before, length) = place_after_wait(events, row, is_its, mutex);
         if events.get(before).is_some_and(|next| next.kind.length().is_some()) {
             let (op, recorded) = (ObjectOp::Lock { object: mutex }, Recorded::Awake);
             self.out.inserted.push(Insert { before, length, op, recorded });
+            self.out.holds.begins(mutex, before);
             self.out.began.push((row, mutex.0));
         } else {
             self.held.remove(&mutex.0);

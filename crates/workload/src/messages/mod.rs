@@ -12,9 +12,11 @@
 
 mod costs;
 mod edit;
+mod held;
 mod inferred;
 mod locks;
 mod recorded;
+mod unfinished;
 
 pub(crate) use inferred::{Timeline, infer};
 pub(crate) use recorded::{Channels, put_in};

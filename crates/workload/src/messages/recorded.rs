@@ -13,6 +13,7 @@
 
 use super::costs::{Waits, Woken, measure, take_out};
 use super::edit::{Edits, apply};
+use super::held::let_go;
 use super::locks::{BlockOf, Locks, Settled, SyncKind, barrier_of, settle};
 use crate::{
     Event, EventId, EventKind, Handover, Object, ObjectId, ObjectKind, ObjectOp, Recorded, WaitCosts, Wakes,
@@ -75,7 +76,7 @@ impl SeenKind {
             SeenKind::Sync(kind) => kind.name(),
         }
     }
-    fn is_channel(self) -> bool {
+    pub(super) fn is_channel(self) -> bool {
         matches!(self, SeenKind::Channel(_))
     }
     /// As the kernel wakes there: pipes and sockets, and who waits for a child, synchronously.
@@ -192,7 +193,7 @@ impl Traffic {
 }
 
 /// Which way, and where: whether others may go on by it.
-fn side(op: ObjectOp) -> (ObjectId, bool) {
+pub(super) fn side(op: ObjectOp) -> (ObjectId, bool) {
     let gives = matches!(op, ObjectOp::Send { .. } | ObjectOp::Unlock { .. } | ObjectOp::Signal { .. });
     (op.object(), gives || matches!(op, ObjectOp::Broadcast { .. }))
 }
@@ -207,6 +208,11 @@ pub(super) fn op_of(event: &Event) -> Option<ObjectOp> {
 /// Turns operations that were derived one by one into channels with waits. Gives what it costs to interrupt an idle
 /// CPU.
 pub(crate) fn put_in(workload: &mut Workload, channels: &Channels) -> Span {
+    let nr_unfinished = super::unfinished::finish(workload, channels);
+    workload.count_dropped(
+        "call that had not returned when the recording ended, put in for its wakeup",
+        nr_unfinished,
+    );
     let (counted, merged) = merge_polled(workload, channels);
     let mut settled = settle(workload, channels);
     let traffic = traffic_of(workload, channels.list.len());
@@ -228,6 +234,10 @@ pub(crate) fn put_in(workload: &mut Workload, channels: &Channels) -> Span {
         found.removed.extend(unusable(&workload.tasks[task].events, &usable).filter(|row| !stays(row)));
         found.removed.append(&mut own.removed);
         found.inserted.append(&mut own.inserted);
+        let (events, mut held) = (&workload.tasks[task].events, own.holds.in_order());
+        for row in (0..events.len()).filter(|row| !found.blocks.contains_key(row)) {
+            found.inserted.append(&mut let_go(&mut held, events, row));
+        }
         found.inserted.sort_by_key(|insert| insert.before);
         for (row, op) in std::mem::take(&mut own.changed) {
             if let EventKind::Object { op: old, recorded, .. } = &mut workload.tasks[task].events[row].kind {
@@ -381,7 +391,7 @@ fn dependent_blocks(workload: &Workload) -> u64 {
 }
 
 /// Row of task and event of all events that wakers do next; only ever asked.
-fn places(workload: &Workload) -> HashMap<EventId, (usize, usize)> {
+pub(super) fn places(workload: &Workload) -> HashMap<EventId, (usize, usize)> {
     let mut places = HashMap::new();
     for event in workload.tasks.iter().flat_map(|task| &task.events) {
         if let EventKind::Wakeup(Wakeup::Dependent { event, .. }) = event.kind {
@@ -481,7 +491,7 @@ fn waker_is_in(workload: &Workload, waker: TaskId, place: Option<&(usize, usize)
 
 /// Row of the operation that a block before `from` was for: that of the call that it was in, or one that follows in the
 /// same stretch, after a wait for several.
-fn waits_for(events: &[Event], from: usize, wanted: (ObjectId, bool)) -> Option<usize> {
+pub(super) fn waits_for(events: &[Event], from: usize, wanted: (ObjectId, bool)) -> Option<usize> {
     let mut in_call = true;
     for (row, event) in events.iter().enumerate().skip(from) {
         match event.kind {

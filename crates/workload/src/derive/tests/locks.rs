@@ -108,6 +108,26 @@ fn without_the_librarys_functions_a_futex_that_only_some_wake_is_a_semaphore() {
     assert_eq!(life(&other, 2), "B5 W<-8 E8");
 }
 
+// us     0         1
+//        01234567890123
+// cpu0   1L1B..11U111E       1 sleeps with the mutex until 2 wakes it
+// cpu1   22222w222LU22E
+#[test]
+fn who_sleeps_a_recorded_sleep_lets_its_mutex_go_meanwhile() {
+    for has_futex in [false, true] {
+        let mut trace = Trace::two();
+        trace.sync(1, 0, 1, 77, PLAIN).switch(3, 0, 1, 'S', 0).waking(5, 1, 2, 1).switch(6, 0, 0, 'R', 1);
+        if has_futex {
+            trace.sync(6, 1, 2, 88, SyncOp::FutexWake).sync(7, 0, 1, 88, SyncOp::FutexWoken);
+        }
+        trace.sync(8, 0, 1, 77, SyncOp::MutexUnlock).sync(9, 1, 2, 77, PLAIN);
+        trace.sync(10, 1, 2, 77, SyncOp::MutexUnlock).switch(12, 0, 1, 'X', 0).switch(13, 1, 2, 'X', 0);
+        let workload = derive(&trace);
+        assert_eq!(life(&workload, 1), "L1 U3 B3 W<-4 L0 U2 E6");
+        assert_eq!((life(&workload, 2), workload.objects.len()), ("L9 U10 E13".into(), 1));
+    }
+}
+
 #[test]
 fn a_lock_that_inherits_priority_is_named_and_one_that_is_used_alone_goes() {
     let mut trace = contended();

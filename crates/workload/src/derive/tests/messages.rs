@@ -85,6 +85,33 @@ fn a_block_in_a_call_at_a_pipe_is_a_wait_there() {
     assert_eq!(workload.dropped.get("pipe or socket with one end outside the workload, left out"), Some(&1));
 }
 
+// us     0         1         2
+//        01234567890123456789
+// cpu0   1111s111w3333333333           the write that wakes 2 has not returned at the end
+// cpu1   2222r2B...2r2222222E
+#[test]
+fn a_call_that_had_not_returned_at_the_end_is_put_in() {
+    let mut trace = Trace::default();
+    trace
+        .switch(0, 0, 0, 'R', 1)
+        .switch(0, 1, 0, 'R', 2)
+        .call(3, 0, 1, 77, Direction::Send, 50)
+        .call(4, 1, 2, 77, Direction::Receive, 50)
+        .switch(5, 1, 2, 'S', 0)
+        .waking(8, 0, 1, 2)
+        .switch(9, 0, 1, 'R', 3)
+        .switch(10, 1, 0, 'R', 2)
+        .call(11, 1, 2, 77, Direction::Receive, 100)
+        .switch(19, 1, 2, 'X', 0);
+    let workload = derive(&trace, Messages::Recorded);
+    assert_eq!(life(task(&workload, 1)), "S50@3 S100@9 B9");
+    assert_eq!(life(task(&workload, 2)), "r50@4 R100@5 E14");
+    let [pipe] = &workload.objects[..] else { panic!("{:?}", workload.objects) };
+    assert!(matches!(pipe.kind, ObjectKind::Stream { start: 0, .. }), "nothing was in it before: {pipe:?}");
+    let reason = "call that had not returned when the recording ended, put in for its wakeup";
+    assert_eq!(workload.dropped.get(reason), Some(&1));
+}
+
 #[test]
 fn without_channels_nothing_changes() {
     let workload = derive(&pipe(), Messages::None);
