@@ -127,15 +127,28 @@ class Where(gdb.Command):
         print(said() if where else "no point has been reached")
 
 
-gdb.execute("handle SIGVTALRM nostop noprint pass")
+def begin():
+    """Breakpoints, then the word for which the process waits. It stands in Rust code, whose words for types are others."""
+    global noted
+    gdb.execute("handle SIGVTALRM nostop noprint pass")
+    if gdb.lookup_global_symbol("warp_leave") is not None:
+        Hold()
+        noted = Noted()
+    else:
+        Point()
+    Next()
+    PointCommand()
+    Where()
+    gdb.events.stop.connect(show)
+    gdb.execute("with language c -- set variable *(unsigned int *)&SCHEDLAB_RACE_GO = 1")
+
+
 noted = None
-if gdb.lookup_global_symbol("warp_leave") is not None:
-    Hold()
-    noted = Noted()
-else:
-    Point()
-Next()
-PointCommand()
-Where()
-gdb.events.stop.connect(show)
-gdb.execute("set variable *(unsigned int *)&SCHEDLAB_RACE_GO = 1")
+try:
+    begin()
+except gdb.error as error:
+    # without that word the process would wait for ever
+    print("schedlab: gdb cannot follow the schedule: %s" % error)
+    if gdb.selected_inferior().pid != 0:
+        gdb.execute("kill")
+    gdb.execute("quit 1")

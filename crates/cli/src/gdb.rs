@@ -19,6 +19,7 @@ pub(crate) fn command(gdb: &Path, batch: bool) -> Command {
     if batch {
         command.arg("-batch");
     }
+    // before it reads a program or attaches to one
     for setting in [
         "set confirm off",
         "set pagination off",
@@ -27,7 +28,7 @@ pub(crate) fn command(gdb: &Path, batch: bool) -> Command {
         "set print thread-events off",
         "set print inferior-events off",
     ] {
-        command.args([OsStr::new("-ex"), OsStr::new(setting)]);
+        command.args([OsStr::new("-iex"), OsStr::new(setting)]);
     }
     command
 }

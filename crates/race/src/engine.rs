@@ -15,6 +15,7 @@ use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_char, c_int, c_long};
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use crate::abi::{self, CPUS_MAX, Table};
 use crate::memory::{self, Memory, MemoryModel};
@@ -588,11 +589,22 @@ pub(crate) fn admit_debugger() {
     unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY) };
 }
 
+/// How long gdb may take to read this program.
+const GDB_COMES_IN: Duration = Duration::from_secs(600);
+
 /// Waits until gdb is there, which stops at points from now on.
-pub(crate) fn watch() {
+///
+/// # Errors
+/// It did not come.
+pub(crate) fn watch() -> Result<(), String> {
+    let until = Instant::now() + GDB_COMES_IN;
     while SCHEDLAB_RACE_GO.load(Ordering::Relaxed) == 0 {
         std::hint::spin_loop();
+        if Instant::now() > until {
+            return Err("gdb did not come".into());
+        }
     }
+    Ok(())
 }
 
 #[cold]

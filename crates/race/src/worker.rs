@@ -201,7 +201,7 @@ fn carry_out(job: &Job) -> Result<Done, String> {
         Task::Watch { choices } => {
             // SAFETY: as above.
             unsafe { (*engine).is_watched = true };
-            engine::watch();
+            engine::watch()?;
             done.findings.extend(replay(engine, choices)?);
         }
         Task::Shrink { choices, kind, text } => {

@@ -328,7 +328,7 @@ impl Server<'_> {
             // SAFETY: the memory is this process's; each point is noted, where gdb can stop
             unsafe { control.trace(Some((self.trace, TRACE_MAX))) };
             crate::engine::admit_debugger();
-            crate::engine::watch();
+            crate::engine::watch()?;
             return Ok(Turned::Child(given));
         }
         // the schedule without stops: it counts as number 0 of the first server's
