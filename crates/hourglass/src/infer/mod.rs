@@ -92,6 +92,31 @@ impl Question {
             Family => "family",
         }
     }
+
+    /// A value in words: `4.00 ms`, `3.06 : 1`, `0.495 %`.
+    pub fn shown(self, value: f64) -> String {
+        match self {
+            Question::NiceShare => format!("{value:.2} : 1"),
+            _ if !self.id().ends_with("_ns") => format!("{:.3} %", 100.0 * value),
+            _ if value < 0.0 => format!("-{}", time((-value).round() as u64)),
+            _ => time(value.round() as u64),
+        }
+    }
+
+    /// An estimate with its interval in words.
+    pub(crate) fn shown_estimate(self, e: &Estimate) -> String {
+        format!("{} ({} to {})", self.shown(e.value), self.shown(e.low), self.shown(e.high))
+    }
+
+    /// An answer in words.
+    pub(crate) fn shown_answer(self, answer: &Answer) -> String {
+        match answer {
+            Answer::Is(e) => self.shown_estimate(e),
+            Answer::AtMost { bound, .. } => format!("at most {}", self.shown(*bound)),
+            Answer::Named { name, .. } => name.clone(),
+            Answer::CannotTell { .. } => "cannot tell".into(),
+        }
+    }
 }
 
 /// An answer.
@@ -237,6 +262,7 @@ impl Findings {
         let columns = vec![
             Column::new("id", "", "what was asked"),
             Column::new("answer", "", "is, at most, named, or cannot tell"),
+            Column::new("shown", "", "the estimate with its 95 % interval, for people"),
             Column::new("value", "", "the estimate, in the unit of its id"),
             Column::new("low", "", "lower end of the 95 % interval"),
             Column::new("high", "", "upper end"),
@@ -246,11 +272,13 @@ impl Findings {
         let mut table = Table::new("inference", "What the log says of the scheduler", columns);
         for Inference { question, answer, remark } in &self.findings {
             let id = json!(question.id());
+            let shown = json!(question.shown_answer(answer));
             let row = match answer {
                 Answer::Is(e) => {
                     vec![
                         id,
                         json!("is"),
+                        shown,
                         json!(e.value),
                         json!(e.low),
                         json!(e.high),
@@ -260,17 +288,36 @@ impl Findings {
                 }
                 Answer::AtMost { bound, n } => {
                     let bound = json!(bound);
-                    vec![id, json!("at most"), bound.clone(), json!(0.0), bound, json!(n), json!(remark)]
+                    vec![
+                        id,
+                        json!("at most"),
+                        shown,
+                        bound.clone(),
+                        json!(0.0),
+                        bound,
+                        json!(n),
+                        json!(remark),
+                    ]
                 }
                 Answer::Named { name, confidence_pct, n } => {
                     let remark = format!("{confidence_pct} % sure. {remark}");
-                    vec![id, json!(name), json!(null), json!(null), json!(null), json!(n), json!(remark)]
+                    vec![
+                        id,
+                        json!(name),
+                        shown,
+                        json!(null),
+                        json!(null),
+                        json!(null),
+                        json!(n),
+                        json!(remark),
+                    ]
                 }
                 Answer::CannotTell { why, would } => {
                     let remark = format!("{why}; {would} would tell");
                     vec![
                         id,
                         json!("cannot tell"),
+                        shown,
                         json!(null),
                         json!(null),
                         json!(null),
@@ -299,15 +346,10 @@ impl Findings {
     pub fn summary(&self) -> String {
         let mut text = format!("{:<21}{:>12}   {:<26}{:>9}\n", "", "estimate", "95 % interval", "samples");
         for Inference { question, answer, remark } in &self.findings {
-            let is_time = question.id().ends_with("_ns");
-            let show = |value: f64| match question {
-                _ if is_time => time(value.max(0.0).round() as u64),
-                Question::NiceShare => format!("{value:.2} : 1"),
-                _ => format!("{:.3} %", 100.0 * value),
-            };
+            let show = |value: f64| question.shown(value);
             let line = match answer {
                 Answer::Is(e) => {
-                    let interval = format!("{} to {}", show(e.low), show(e.high));
+                    let interval = format!("{} to {}", show(e.low.max(0.0)), show(e.high));
                     format!("{:>12}   {interval:<26}{:>9}", show(e.value), count(e.n))
                 }
                 Answer::AtMost { bound, n } => {
