@@ -143,7 +143,7 @@ fn inferred(args: &InferArgs, ui: &Ui) -> Result<()> {
         }
     }
     let title = "schedlab hourglass infer".to_string();
-    let tables = vec![findings.table(), findings.conditions()];
+    let tables = vec![findings.table(), findings.timer_table(), findings.conditions()];
     let pages = Pages { title, remarks, drawings: Vec::new(), tables };
     args.output.deliver(&pages, &findings.summary(), ui)
 }
