@@ -18,6 +18,8 @@ fn difference(a: &Estimate, b: &Estimate) -> Estimate {
 pub fn compare(a: &Findings, b: &Findings) -> Table {
     let columns = vec![
         Column::new("id", "", "what was asked"),
+        Column::new("a_shown", "", "of the first, for people"),
+        Column::new("b_shown", "", "of the second"),
         Column::new("a", "", "of the first"),
         Column::new("b", "", "of the second"),
         Column::new("difference", "", "b less a"),
@@ -27,14 +29,14 @@ pub fn compare(a: &Findings, b: &Findings) -> Table {
     ];
     let mut table = Table::new("compare", "Two maps", columns);
     for question in Question::ALL {
-        let id = json!(question.id());
         let [answer_a, answer_b] = [a, b].map(|findings| &findings.on(question).answer);
-        let row = match (answer_a, answer_b) {
+        let [shown_a, shown_b] = [answer_a, answer_b].map(|answer| json!(question.shown_answer(answer)));
+        let mut row = vec![json!(question.id()), shown_a, shown_b];
+        row.extend(match (answer_a, answer_b) {
             (Answer::Is(a), Answer::Is(b)) => {
                 let off = difference(a, b);
                 let verdict = if off.holds(0.0) { "not shown to differ" } else { "differ" };
                 vec![
-                    id,
                     json!(a.value),
                     json!(b.value),
                     json!(off.value),
@@ -45,7 +47,7 @@ pub fn compare(a: &Findings, b: &Findings) -> Table {
             }
             (Answer::Named { name: a, .. }, Answer::Named { name: b, .. }) => {
                 let verdict = if a == b { "not shown to differ" } else { "differ" };
-                vec![id, json!(a), json!(b), json!(null), json!(null), json!(null), json!(verdict)]
+                vec![json!(a), json!(b), json!(null), json!(null), json!(null), json!(verdict)]
             }
             _ => {
                 let show = |answer: &Answer| match answer {
@@ -55,9 +57,9 @@ pub fn compare(a: &Findings, b: &Findings) -> Table {
                     Answer::CannotTell { .. } => json!(null),
                 };
                 let [a, b] = [answer_a, answer_b].map(show);
-                vec![id, a, b, json!(null), json!(null), json!(null), json!("cannot tell")]
+                vec![a, b, json!(null), json!(null), json!(null), json!("cannot tell")]
             }
-        };
+        });
         table.push(row);
     }
     table
@@ -68,6 +70,7 @@ pub fn compare_all(found: &[(String, Findings)]) -> Table {
     let columns = vec![
         Column::new("id", "", "what was asked"),
         Column::new("of", "", "of whom"),
+        Column::new("shown", "", "the answer with its 95 % interval, for people"),
         Column::new("value", "", "the answer"),
         Column::new("low", "", "lower end of its 95 % interval"),
         Column::new("high", "", "upper end"),
@@ -84,7 +87,7 @@ pub fn compare_all(found: &[(String, Findings)]) -> Table {
             continue;
         }
         for (place, ((name, _), answer)) in found.iter().zip(&answers).enumerate() {
-            let mut row = vec![json!(question.id()), json!(name)];
+            let mut row = vec![json!(question.id()), json!(name), json!(question.shown_answer(answer))];
             row.extend(match answer {
                 Answer::Is(e) => [json!(e.value), json!(e.low), json!(e.high), json!(e.n)],
                 Answer::AtMost { bound, n } => {
@@ -110,6 +113,47 @@ pub fn compare_all(found: &[(String, Findings)]) -> Table {
         }
     }
     table
+}
+
+/// The same for a terminal: a block for each question.
+///
+/// ```text
+/// tick_ns
+///   here                   4.00 ms (4.00 ms to 4.00 ms)
+///   guest:6.1              4.00 ms (4.00 ms to 4.00 ms)    difference 12 ns (-40 ns to 64 ns): not shown to differ
+/// ```
+pub fn compared_text(found: &[(String, Findings)]) -> String {
+    let wide = found.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    let mut text = String::new();
+    let mut silent = Vec::new();
+    for question in Question::ALL {
+        let answers: Vec<&Answer> = found.iter().map(|(_, findings)| &findings.on(question).answer).collect();
+        if answers.iter().all(|answer| matches!(answer, Answer::CannotTell { .. })) {
+            silent.push(question.id());
+            continue;
+        }
+        text += &format!("{}\n", question.id());
+        for (place, ((name, _), answer)) in found.iter().zip(&answers).enumerate() {
+            let beside = match (answers[0], answer) {
+                _ if place == 0 => String::new(),
+                (Answer::Is(a), Answer::Is(b)) => {
+                    let off = difference(a, b);
+                    let verdict = if off.holds(0.0) { "not shown to differ" } else { "differ" };
+                    format!("difference {}: {verdict}", question.shown_estimate(&off))
+                }
+                (Answer::Named { name: a, .. }, Answer::Named { name: b, .. }) => {
+                    if a == b { "not shown to differ" } else { "differ" }.to_string()
+                }
+                _ => String::new(),
+            };
+            let line = format!("  {name:<wide$}   {:<36} {beside}", question.shown_answer(answer));
+            text += &format!("{}\n", line.trim_end());
+        }
+    }
+    if !silent.is_empty() {
+        schedlab_report::wrapped(&mut text, &format!("nobody can tell: {}", silent.join(", ")));
+    }
+    text
 }
 
 /// Numbers with their intervals beside each other, and lines across at `marks`.

@@ -41,7 +41,7 @@ mod whatif;
 
 pub use calibrate::{Calibration, Skew};
 pub use check::{Checked, check};
-pub use compare::{compare, compare_all, compared_drawings};
+pub use compare::{compare, compare_all, compared_drawings, compared_text};
 pub use file::{PlanFile, ThreadFile};
 pub use infer::{Answer, Findings, Inference, Question, infer};
 pub use line::{Line, LineError, Outputs, parse};

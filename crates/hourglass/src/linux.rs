@@ -575,7 +575,7 @@ impl System for Linux {
                 "clock source",
                 known("/sys/devices/system/clocksource/clocksource0/current_clocksource".into()),
             ),
-            ("SMT", known(format!("{cpu}/smt/control"))),
+            ("SMT", known(format!("{cpu}/smt/control")).replace("notsupported", "not supported")),
             ("frequency governor", known(format!("{cpu}/cpu0/cpufreq/scaling_governor"))),
             ("idle driver", known(format!("{cpu}/cpuidle/current_driver"))),
             (

@@ -38,11 +38,8 @@ fn thread(task: &Task, otherwise: &mut BTreeMap<&'static str, u64>) -> ThreadPla
             EventKind::Wakeup(wakeup) => {
                 ran_ns = 0;
                 steps.push(match wakeup {
-                    Wakeup::External { after, source: ExternalSource::Grid | ExternalSource::Absolute } => {
-                        ModelStep::Grid { after: *after, restarts: false }
-                    }
-                    Wakeup::External { after, source: ExternalSource::GridRestart } => {
-                        ModelStep::Grid { after: *after, restarts: true }
+                    Wakeup::External { after, source } if source.is_instant() => {
+                        ModelStep::Grid { after: *after, restarts: *source == ExternalSource::GridRestart }
                     }
                     Wakeup::External { after, .. } => ModelStep::Sleep(*after),
                     Wakeup::Dependent { recorded_after, .. } => {

@@ -22,7 +22,7 @@ use schedlab_runner::RunRequest;
 use schedlab_stdx::Random;
 use schedlab_topology::Topology;
 use schedlab_units::{CpuId, Span};
-use schedlab_workload::{Builder, Life, Workload};
+use schedlab_workload::{Builder, ExternalSource, Life, Wakeup, Workload};
 use std::collections::BTreeMap;
 
 /// A stretch of time, in ns from the start.
@@ -115,12 +115,17 @@ impl Map {
         let scaled = |span: Span| Span::from_ns(span.as_ns() * u64::from(compute_pct) / 100);
         let late = self.lateness(thread);
         let late = |due_ns: u64| Span::from_ns(late.get(&due_ns).copied().unwrap_or(0));
+        // who is late does not sleep, as in `models::jobs`
+        let grid = |after, source| Wakeup::External { after, source };
         let mut at_ns = 0;
         match &thread.plan.model {
             Model::Periodic { compute, period } => {
                 while at_ns < end_ns {
                     at_ns += period.as_ns();
-                    life = life.run(scaled(*compute)).sleep_until(*period).run(late(at_ns));
+                    life = life
+                        .run(scaled(*compute))
+                        .wakeup(grid(*period, ExternalSource::GridSkip))
+                        .run(late(at_ns));
                 }
             }
             Model::Sporadic { compute, period } => {
@@ -128,7 +133,8 @@ impl Map {
                     let beyond = -f64::ln(1.0 - random.unit_f64());
                     let next = Span::from_ns(period.as_ns() + (beyond * period.as_ns() as f64) as u64);
                     at_ns += next.as_ns();
-                    life = life.run(scaled(*compute)).sleep_until(next).run(late(at_ns));
+                    life =
+                        life.run(scaled(*compute)).wakeup(grid(next, ExternalSource::Grid)).run(late(at_ns));
                 }
             }
             Model::Latency { period } => {
@@ -162,9 +168,11 @@ impl Map {
                     life = match step {
                         ModelStep::Run(span) => life.run(scaled(*span)),
                         ModelStep::Sleep(span) => life.sleep(*span),
-                        ModelStep::Grid { after, .. } => {
+                        ModelStep::Grid { after, restarts } => {
                             at_ns += after.as_ns();
-                            life.sleep_until(*after).run(late(at_ns))
+                            let source =
+                                if *restarts { ExternalSource::GridRestart } else { ExternalSource::Grid };
+                            life.wakeup(grid(*after, source)).run(late(at_ns))
                         }
                         ModelStep::Yield => life.yields(),
                     };

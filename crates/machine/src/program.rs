@@ -51,6 +51,8 @@ pub enum Code {
     BlockGrid(u64),
     /// As `BlockGrid`, but where it has expired the next expiry counts from now.
     BlockGridRestart(u64),
+    /// As `BlockGrid`, but expiries that lie this many ns or more back are left out.
+    BlockGridSkip(u64),
     /// Block until the token is delivered.
     BlockToken(u32),
     /// Block for the rest of the run; the task has done all that the workload asks of it.
@@ -74,7 +76,8 @@ pub enum Code {
 impl Code {
     /// Whether it sleeps until an instant of the task's own timer.
     pub(crate) fn is_instant(self) -> bool {
-        matches!(self, Code::BlockUntil(_) | Code::BlockGrid(_) | Code::BlockGridRestart(_))
+        use Code::{BlockGrid, BlockGridRestart, BlockGridSkip, BlockUntil};
+        matches!(self, BlockUntil(_) | BlockGrid(_) | BlockGridRestart(_) | BlockGridSkip(_))
     }
 
     /// Such a sleep, with its instant (and so all that follow) moved by this much; anything else as it is.
@@ -83,6 +86,7 @@ impl Code {
             Code::BlockUntil(ns) => Code::BlockUntil(ns.saturating_add(by_ns)),
             Code::BlockGrid(ns) => Code::BlockGrid(ns.saturating_add(by_ns)),
             Code::BlockGridRestart(ns) => Code::BlockGridRestart(ns.saturating_add(by_ns)),
+            Code::BlockGridSkip(ns) => Code::BlockGridSkip(ns.saturating_add(by_ns)),
             other => other,
         }
     }
@@ -109,6 +113,7 @@ impl Step {
             Code::BlockGrid(ns) => (10, ns),
             Code::BlockGridRestart(ns) => (11, ns),
             Code::Object(act) => (12, u64::from(act)),
+            Code::BlockGridSkip(ns) => (14, ns),
         };
         Step { after_ns, packed: tag << OPERAND_BITS | operand.min(OPERAND_MAX) }
     }
@@ -131,6 +136,7 @@ impl Step {
             9 => Code::BlockUntil(operand),
             10 => Code::BlockGrid(operand),
             11 => Code::BlockGridRestart(operand),
+            14 => Code::BlockGridSkip(operand),
             _ => Code::Object(operand as u32),
         }
     }
@@ -578,6 +584,7 @@ fn block_code(wakeup: &Wakeup, next_token: &mut u32) -> Code {
         Wakeup::External { after, source: ExternalSource::GridRestart } => {
             Code::BlockGridRestart(after.as_ns())
         }
+        Wakeup::External { after, source: ExternalSource::GridSkip } => Code::BlockGridSkip(after.as_ns()),
         Wakeup::External { after, source } if source.is_device() => Code::BlockDevice(after.as_ns()),
         Wakeup::External { after, .. } => Code::BlockTimer(after.as_ns()),
         Wakeup::Dependent { .. } => {

@@ -109,11 +109,12 @@ fn cpu_times(records: &[Record], nr_cpus: u32, nr_tasks: usize, end: Span) -> Ve
     times
 }
 
-/// A task that computes 2 ms and waits for its timer, three times, and a hog of 9 ms, first in, first out on one CPU.
-fn periodic_and_hog(source: ExternalSource) -> Span {
+/// A task that computes 2 ms and waits for its timer, three times, and a hog, first in, first out on one CPU.
+fn periodic_and_hog(source: ExternalSource, hog_ms: u64) -> Span {
     let wait = EventKind::Wakeup(Wakeup::External { after: ms(5), source });
     let periodic = vec![block(2), wait.clone(), block(2), wait.clone(), block(2), wait, exit(2)];
-    let (outcome, _) = run("fifo", 1, None, &[task(1, RUNNABLE, periodic), task(2, RUNNABLE, vec![exit(9)])]);
+    let (outcome, _) =
+        run("fifo", 1, None, &[task(1, RUNNABLE, periodic), task(2, RUNNABLE, vec![exit(hog_ms)])]);
     assert_eq!(outcome.end, End::AllDone);
     outcome.duration
 }
@@ -124,11 +125,16 @@ fn a_periodic_timer_keeps_its_grid_or_starts_it_anew() {
     //          0123456789012345678901
     // expiry        |    |    |    |      5 10 15 20
     // grid     PPhhhhhhhhhPPPPPP          late for 10 at 13, and at 15 the third expiry is there: no sleep
-    assert_eq!(periodic_and_hog(ExternalSource::Grid), ms(17));
+    assert_eq!(periodic_and_hog(ExternalSource::Grid, 9), ms(17));
     // restart  PPhhhhhhhhhPPPP...PP       late for 10 at 13: the next expiry is 13 + 5
-    assert_eq!(periodic_and_hog(ExternalSource::GridRestart), ms(20));
+    assert_eq!(periodic_and_hog(ExternalSource::GridRestart, 9), ms(20));
     // A sleep counts from the block: 13 + 5, 20 + 5.
-    assert_eq!(periodic_and_hog(ExternalSource::Timer), ms(27));
+    assert_eq!(periodic_and_hog(ExternalSource::Timer, 9), ms(27));
+    // a period late, at 16 for 10
+    // grid     PPhhhhhhhhhhhhPPPPPP       all three are there
+    assert_eq!(periodic_and_hog(ExternalSource::Grid, 12), ms(20));
+    // skip     PPhhhhhhhhhhhhPPPP..PP     10 is given up, 15 is there, 20 is to come
+    assert_eq!(periodic_and_hog(ExternalSource::GridSkip, 12), ms(22));
 }
 
 #[test]

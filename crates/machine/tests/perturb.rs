@@ -174,9 +174,9 @@ fn instants_move_with_the_start_and_not_with_the_slack() {
     const SLACK_NS: u64 = 50_000;
     for (state, source) in ["runnable", "blocked"]
         .into_iter()
-        .flat_map(|state| ["absolute", "grid", "grid-restart"].map(|source| (state, source)))
+        .flat_map(|state| ["absolute", "grid", "grid-restart", "grid-skip"].map(|source| (state, source)))
     {
-        let mut text = format!("schedlab-workload 2\n- INIT 0 0 1 {state} name=a\n");
+        let mut text = format!("schedlab-workload 6\n- INIT 0 0 1 {state} name=a\n");
         if state == "blocked" {
             text += &format!("- WAKEUP 1 10ms {source}\n");
         }

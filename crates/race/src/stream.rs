@@ -173,10 +173,16 @@ fn life(
         match &event.kind {
             EventKind::Wakeup(Wakeup::External { after, source }) => {
                 let due = match source {
-                    ExternalSource::Absolute | ExternalSource::Grid | ExternalSource::GridRestart => {
+                    source if source.is_instant() => {
                         instant += *after;
-                        if *source == ExternalSource::GridRestart {
-                            instant = instant.max(blocked);
+                        match source {
+                            ExternalSource::GridRestart => instant = instant.max(blocked),
+                            ExternalSource::GridSkip => {
+                                let late_ns = blocked.as_ns().saturating_sub(instant.as_ns());
+                                let after_ns = after.as_ns().max(1);
+                                instant += Span::from_ns(late_ns / after_ns * after_ns);
+                            }
+                            _ => {}
                         }
                         instant
                     }

@@ -33,6 +33,13 @@ pub(crate) fn encode(program: &Program, options: &Options, first_pid: u32) -> Re
             expected: "BLOCKs and WAKEUPs alone: the guest has no objects yet".to_string(),
         });
     }
+    if program.steps.iter().any(|step| matches!(step.code(), Code::BlockGridSkip(_))) {
+        return Err(RealError::Unsupported {
+            what: "a task's timer".to_string(),
+            value: "grid-skip".to_string(),
+            expected: "absolute, grid or grid-restart: real threads here give up no jobs".to_string(),
+        });
+    }
     if program.tasks.len() > MAX_TASKS {
         return Err(RealError::Unsupported {
             what: "the number of tasks".to_string(),
@@ -104,7 +111,7 @@ fn pack(code: Code) -> u64 {
         Code::BlockGrid(ns) => (10, ns),
         Code::BlockGridRestart(ns) => (11, ns),
         Code::Exec => (12, 0),
-        Code::Object(_) => unreachable!("a workload with objects is refused before"),
+        Code::Object(_) | Code::BlockGridSkip(_) => unreachable!("such a workload is refused before"),
     };
     tag << 56 | operand
 }

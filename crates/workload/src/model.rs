@@ -13,6 +13,8 @@ pub struct EventId(pub u64);
 pub(crate) const OBJECTS_VERSION: u32 = 4;
 /// The version of both forms on disk that has EXEC.
 const EXEC_VERSION: u32 = 5;
+/// The version of both forms on disk that knows timers which skip.
+const SKIP_VERSION: u32 = 6;
 
 /// Index into [`Workload::cgroups`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -192,6 +194,10 @@ pub enum ExternalSource {
     /// As [`ExternalSource::Grid`], but an expiry that has passed moves the grid: the next one counts from
     /// that block on. (rt-app's timer, relative.)
     GridRestart,
+    /// As [`ExternalSource::Grid`], but jobs that are a whole `after` late are given up: of the expiries that have
+    /// passed, those that lie `after` or more back are left out of the grid. What the task does next is what stands
+    /// next in its list; that is the next job which is not given up. (A player that drops frames.)
+    GridSkip,
     /// A hardware interrupt, whose kind was not recorded: a timer's, a device's, or another CPU's message.
     HardIrq,
     /// A softirq that brought what a device or another machine sent (network, block device), or whose kind
@@ -211,12 +217,13 @@ pub enum ExternalSource {
 
 impl ExternalSource {
     /// All, with their words in the text form.
-    pub const NAMES: [(ExternalSource, &'static str); 12] = [
+    pub const NAMES: [(ExternalSource, &'static str); 13] = [
         (ExternalSource::Timer, "timer"),
         (ExternalSource::Device, "device"),
         (ExternalSource::Absolute, "absolute"),
         (ExternalSource::Grid, "grid"),
         (ExternalSource::GridRestart, "grid-restart"),
+        (ExternalSource::GridSkip, "grid-skip"),
         (ExternalSource::HardIrq, "hardirq"),
         (ExternalSource::SoftIrq, "softirq"),
         (ExternalSource::TimerSoftIrq, "timer-softirq"),
@@ -237,14 +244,16 @@ impl ExternalSource {
     pub fn is_device(self) -> bool {
         matches!(self, ExternalSource::Device | ExternalSource::SoftIrq)
     }
-    /// Whether it is a timer set for an instant: those came with version 2 of both forms on disk.
+    /// Whether it is a timer set for an instant.
     pub fn is_instant(self) -> bool {
-        matches!(self, ExternalSource::Absolute | ExternalSource::Grid | ExternalSource::GridRestart)
+        use ExternalSource::{Absolute, Grid, GridRestart, GridSkip};
+        matches!(self, Absolute | Grid | GridRestart | GridSkip)
     }
     /// The version of both forms on disk that knows it.
     pub fn version(self) -> u32 {
         match self {
             ExternalSource::Timer | ExternalSource::Device => 1,
+            ExternalSource::GridSkip => SKIP_VERSION,
             source if source.is_instant() => 2,
             _ => 3,
         }
@@ -307,7 +316,7 @@ impl EventKind {
         matches!(self, EventKind::Wakeup(Wakeup::External { source, .. }) if source.is_instant())
     }
     /// The version of both forms on disk that knows it: 2 for timers set for an instant, 3 for wakeups by what only a
-    /// recording tells, 4 for what happens at objects, 5 for EXEC.
+    /// recording tells, 4 for what happens at objects, 5 for EXEC, 6 for timers that skip.
     #[inline]
     pub fn version(&self) -> u32 {
         match self {

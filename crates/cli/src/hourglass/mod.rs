@@ -11,8 +11,8 @@ use crate::ui::Ui;
 use clap::{Args, Parser};
 use elsewhere::{Place, place};
 use schedlab_hourglass::{
-    Backend, Checked, Findings, Line, Map, PlanFile, check, compare, compare_all, compared_drawings, infer,
-    parse, run, suite, threads_of,
+    Backend, Checked, Findings, Line, Map, PlanFile, check, compare, compare_all, compared_drawings,
+    compared_text, infer, parse, run, suite, threads_of,
 };
 use schedlab_report::pages::Pages;
 use schedlab_report::table::Table;
@@ -143,7 +143,7 @@ fn inferred(args: &InferArgs, ui: &Ui) -> Result<()> {
         }
     }
     let title = "schedlab hourglass infer".to_string();
-    let tables = vec![findings.table(), findings.conditions()];
+    let tables = vec![findings.table(), findings.timer_table(), findings.conditions()];
     let pages = Pages { title, remarks, drawings: Vec::new(), tables };
     args.output.deliver(&pages, &findings.summary(), ui)
 }
@@ -240,7 +240,8 @@ fn compared(args: &CompareArgs, ui: &Ui) -> Result<()> {
         }
         _ => compare_all(&found),
     };
-    let summary = remarks.iter().map(|remark| format!("{remark}\n")).collect::<String>() + &table.to_text();
+    let summary =
+        remarks.iter().map(|remark| format!("{remark}\n")).collect::<String>() + &compared_text(&found);
     let title = "schedlab hourglass compare".to_string();
     let pages = Pages { title, remarks, drawings: compared_drawings(&found), tables: vec![table] };
     args.output.deliver(&pages, &summary, ui)

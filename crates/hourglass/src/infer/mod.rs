@@ -9,6 +9,7 @@
 //! the simulated machine, where the truth is known, reduced to what a poller would have seen
 //! ([`observe`](crate::observe())).
 
+mod events;
 mod period;
 mod rules;
 mod seen;
@@ -48,13 +49,23 @@ pub enum Question {
     Reservation,
     /// How much more CPU time than a nicer thread does a thread get beside it?
     NiceShare,
+    /// How many interrupts beside the tick hit a thread that computes, in a second?
+    InterruptRate,
+    /// How long is a thread away for one of them?
+    InterruptCost,
+    /// How often does a thread that is woken take the CPU from one that runs there?
+    WakeupPreemption,
+    /// How often does a thread move to another CPU, in a second?
+    MigrationRate,
+    /// How much later does a thread run that is woken on another CPU than before?
+    MigrationCost,
     /// Which family of schedulers is it likely?
     Family,
 }
 
 impl Question {
     /// All, in the order of their rows.
-    pub const ALL: [Question; 13] = {
+    pub const ALL: [Question; 18] = {
         use Question::*;
         [
             Tick,
@@ -69,6 +80,11 @@ impl Question {
             HiddenShare,
             Reservation,
             NiceShare,
+            InterruptRate,
+            InterruptCost,
+            WakeupPreemption,
+            MigrationRate,
+            MigrationCost,
             Family,
         ]
     };
@@ -89,7 +105,38 @@ impl Question {
             HiddenShare => "hidden_share",
             Reservation => "reservation",
             NiceShare => "nice_share",
+            InterruptRate => "interrupts_per_s",
+            InterruptCost => "interrupt_cost_ns",
+            WakeupPreemption => "wakeup_preemption",
+            MigrationRate => "migrations_per_s",
+            MigrationCost => "migration_cost_ns",
             Family => "family",
+        }
+    }
+
+    /// A value in words: `4.00 ms`, `3.06 : 1`, `0.495 %`.
+    pub fn shown(self, value: f64) -> String {
+        match self {
+            Question::NiceShare => format!("{value:.2} : 1"),
+            Question::InterruptRate | Question::MigrationRate => format!("{value:.2} /s"),
+            _ if !self.id().ends_with("_ns") => format!("{:.3} %", 100.0 * value),
+            _ if value < 0.0 => format!("-{}", time((-value).round() as u64)),
+            _ => time(value.round() as u64),
+        }
+    }
+
+    /// An estimate with its interval in words.
+    pub(crate) fn shown_estimate(self, e: &Estimate) -> String {
+        format!("{} ({} to {})", self.shown(e.value), self.shown(e.low), self.shown(e.high))
+    }
+
+    /// An answer in words.
+    pub(crate) fn shown_answer(self, answer: &Answer) -> String {
+        match answer {
+            Answer::Is(e) => self.shown_estimate(e),
+            Answer::AtMost { bound, .. } => format!("at most {}", self.shown(*bound)),
+            Answer::Named { name, .. } => (*name).to_string(),
+            Answer::CannotTell { .. } => "cannot tell".into(),
         }
     }
 }
@@ -135,11 +182,26 @@ pub struct Inference {
     pub remark: String,
 }
 
+/// What is known of one timer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TimerRow {
+    /// Its name.
+    pub timer: &'static str,
+    /// From the time that was asked for to running: the median, in ns.
+    pub latency: Estimate,
+    /// The latest wakeup, in ns.
+    pub worst_ns: f64,
+    /// In steps of what it fires.
+    pub grain: Answer,
+}
+
 /// What one log, or several of one machine, say.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Findings {
     /// One for each question, in their order.
     pub findings: Vec<Inference>,
+    /// One for each timer that woke somebody often enough.
+    pub timers: Vec<TimerRow>,
     /// What they hold for: name, value; of the first log that says it.
     pub conditions: Vec<(String, String)>,
 }
@@ -169,7 +231,7 @@ pub fn infer(log: &dyn Log) -> Result<Findings, LogProblem> {
     let conditions = params
         .filter_map(|(name, value)| Some((name.strip_prefix(CONDITION)?.to_string(), value.clone())))
         .collect();
-    Ok(Findings { findings: findings.collect(), conditions })
+    Ok(Findings { findings: findings.collect(), timers: events::timers(&seen), conditions })
 }
 
 impl Answer {
@@ -200,7 +262,16 @@ impl Findings {
             }
         };
         let conditions = if self.conditions.is_empty() { other.conditions } else { self.conditions };
-        Findings { findings: self.findings.into_iter().zip(other.findings).map(better).collect(), conditions }
+        let mut timers = self.timers;
+        for row in other.timers {
+            match timers.iter_mut().find(|own| own.timer == row.timer) {
+                Some(own) if own.latency.n < row.latency.n => *own = row,
+                Some(_) => {}
+                None => timers.push(row),
+            }
+        }
+        let findings = self.findings.into_iter().zip(other.findings).map(better).collect();
+        Findings { findings, timers, conditions }
     }
 
     /// The finding on a question.
@@ -216,7 +287,12 @@ impl Findings {
 
     /// A file for `run --costs`: what kernel code costs here, as far as it was found; `None` if nothing of it was.
     pub fn costs(&self, source: &str) -> Option<String> {
-        let named = [("switch", Question::SwitchCost), ("tick", Question::TickCost)];
+        let named = [
+            ("switch", Question::SwitchCost),
+            ("tick", Question::TickCost),
+            ("interrupt", Question::InterruptCost),
+            ("migration", Question::MigrationCost),
+        ];
         let found: Vec<String> = named
             .into_iter()
             .filter_map(|(name, question)| match &self.on(question).answer {
@@ -237,6 +313,7 @@ impl Findings {
         let columns = vec![
             Column::new("id", "", "what was asked"),
             Column::new("answer", "", "is, at most, named, or cannot tell"),
+            Column::new("shown", "", "the estimate with its 95 % interval, for people"),
             Column::new("value", "", "the estimate, in the unit of its id"),
             Column::new("low", "", "lower end of the 95 % interval"),
             Column::new("high", "", "upper end"),
@@ -246,11 +323,13 @@ impl Findings {
         let mut table = Table::new("inference", "What the log says of the scheduler", columns);
         for Inference { question, answer, remark } in &self.findings {
             let id = json!(question.id());
+            let shown = json!(question.shown_answer(answer));
             let row = match answer {
                 Answer::Is(e) => {
                     vec![
                         id,
                         json!("is"),
+                        shown,
                         json!(e.value),
                         json!(e.low),
                         json!(e.high),
@@ -260,17 +339,36 @@ impl Findings {
                 }
                 Answer::AtMost { bound, n } => {
                     let bound = json!(bound);
-                    vec![id, json!("at most"), bound.clone(), json!(0.0), bound, json!(n), json!(remark)]
+                    vec![
+                        id,
+                        json!("at most"),
+                        shown,
+                        bound.clone(),
+                        json!(0.0),
+                        bound,
+                        json!(n),
+                        json!(remark),
+                    ]
                 }
                 Answer::Named { name, confidence_pct, n } => {
                     let remark = format!("{confidence_pct} % sure. {remark}");
-                    vec![id, json!(name), json!(null), json!(null), json!(null), json!(n), json!(remark)]
+                    vec![
+                        id,
+                        json!(name),
+                        shown,
+                        json!(null),
+                        json!(null),
+                        json!(null),
+                        json!(n),
+                        json!(remark),
+                    ]
                 }
                 Answer::CannotTell { why, would } => {
                     let remark = format!("{why}; {would} would tell");
                     vec![
                         id,
                         json!("cannot tell"),
+                        shown,
                         json!(null),
                         json!(null),
                         json!(null),
@@ -280,6 +378,38 @@ impl Findings {
                 }
             };
             table.push(row);
+        }
+        table
+    }
+
+    /// Dispatch latency and grain of each timer.
+    pub fn timer_table(&self) -> Table {
+        let columns = vec![
+            Column::new("timer", "", "by what threads slept"),
+            Column::new(
+                "shown",
+                "",
+                "median time from what was asked for to running, with its 95 % interval",
+            ),
+            Column::new("latency_ns", "ns", "the median"),
+            Column::new("low_ns", "ns", "lower end of its 95 % interval"),
+            Column::new("high_ns", "ns", "upper end"),
+            Column::new("worst_ns", "ns", "the latest"),
+            Column::new("grain", "", "steps in which it fires"),
+            Column::new("samples", "", "wakeups"),
+        ];
+        let mut table = Table::new("timers", "Each timer", columns);
+        for TimerRow { timer, latency, worst_ns, grain } in &self.timers {
+            table.push(vec![
+                json!(timer),
+                json!(Question::DispatchLatency.shown_estimate(latency)),
+                json!(latency.value),
+                json!(latency.low),
+                json!(latency.high),
+                json!(worst_ns),
+                json!(Question::TimerGrain.shown_answer(grain)),
+                json!(latency.n),
+            ]);
         }
         table
     }
@@ -299,15 +429,10 @@ impl Findings {
     pub fn summary(&self) -> String {
         let mut text = format!("{:<21}{:>12}   {:<26}{:>9}\n", "", "estimate", "95 % interval", "samples");
         for Inference { question, answer, remark } in &self.findings {
-            let is_time = question.id().ends_with("_ns");
-            let show = |value: f64| match question {
-                _ if is_time => time(value.max(0.0).round() as u64),
-                Question::NiceShare => format!("{value:.2} : 1"),
-                _ => format!("{:.3} %", 100.0 * value),
-            };
+            let show = |value: f64| question.shown(value);
             let line = match answer {
                 Answer::Is(e) => {
-                    let interval = format!("{} to {}", show(e.low), show(e.high));
+                    let interval = format!("{} to {}", show(e.low.max(0.0)), show(e.high));
                     format!("{:>12}   {interval:<26}{:>9}", show(e.value), count(e.n))
                 }
                 Answer::AtMost { bound, n } => {
@@ -326,6 +451,9 @@ impl Findings {
             if !more.is_empty() {
                 schedlab_report::wrapped(&mut text, &more);
             }
+        }
+        for row in &self.timers {
+            text += &format!("timer {}\n", events::timer_line(row));
         }
         if !self.conditions.is_empty() {
             schedlab_report::wrapped(&mut text, &format!("holds for: {}", self.holds_for()));

@@ -5,7 +5,7 @@
 
 use super::period::{Moment, fit, frequencies, frequency};
 use super::seen::{Ending, HANDOVER_NS, Seen, Stretch, TickClock, Wake};
-use super::{Answer, Inference, Question};
+use super::{Answer, Inference, Question, events};
 use crate::plan::Timer;
 use crate::stats::{Estimate, mean, median, ratio, wilson};
 use schedlab_log::MissedCause;
@@ -13,9 +13,9 @@ use schedlab_report::units::time;
 use schedlab_units::SchedPolicy;
 
 /// Fewer samples say nothing.
-const LEAST: usize = 10;
+pub(super) const LEAST: usize = 10;
 /// Handlers of the tick take less.
-const TICK_NS_MAX: u64 = 200_000;
+pub(super) const TICK_NS_MAX: u64 = 200_000;
 /// Switches take less, where it was not found how much.
 const SWITCH_NS_MAX: f64 = 10_000.0;
 /// An interval wider than this share of its value is no answer.
@@ -36,24 +36,29 @@ pub(crate) fn answer(question: Question, seen: &Seen) -> Inference {
         Question::HiddenShare => hidden_share(seen),
         Question::Reservation => reservation(seen),
         Question::NiceShare => nice_share(seen),
+        Question::InterruptRate => events::interrupt_rate(seen),
+        Question::InterruptCost => events::interrupt_cost(seen),
+        Question::WakeupPreemption => events::wakeup_preemption(seen),
+        Question::MigrationRate => events::migration_rate(seen),
+        Question::MigrationCost => events::migration_cost(seen),
         Question::Family => family(seen),
     };
     Inference { question, answer, remark }
 }
 
-type Found = (Answer, String);
+pub(super) type Found = (Answer, String);
 
-fn cannot(why: impl Into<String>, would: &'static str) -> Found {
+pub(super) fn cannot(why: impl Into<String>, would: &'static str) -> Found {
     (Answer::CannotTell { why: why.into(), would }, String::new())
 }
 
-fn sorted(mut values: Vec<f64>) -> Vec<f64> {
+pub(super) fn sorted(mut values: Vec<f64>) -> Vec<f64> {
     values.sort_unstable_by(f64::total_cmp);
     values
 }
 
 /// The estimate if it says anything.
-fn useful(estimate: Option<Estimate>) -> Option<Estimate> {
+pub(super) fn useful(estimate: Option<Estimate>) -> Option<Estimate> {
     estimate.filter(|e| e.value > 0.0 && (e.high - e.low) / e.value <= WIDTH_MAX)
 }
 
@@ -69,10 +74,17 @@ fn handlers(seen: &Seen) -> Vec<Moment> {
     gaps.filter(|gap| seen.computes(gap.thread)).map(|gap| (gap.cpu, gap.from_ns)).collect()
 }
 
-/// When threads that compute were switched out, which a tick may have asked for.
+/// When threads that compute were switched out, which a tick may have asked for. A thread whose own time had come has
+/// asked for it itself.
 fn displaced(seen: &Seen) -> Vec<Moment> {
+    let mut woken: Vec<Moment> = seen.wakes.iter().map(|wake| (wake.cpu, wake.ran_ns)).collect();
+    woken.sort_unstable();
+    let by_a_wakeup = |(cpu, at): Moment| {
+        let next = woken.partition_point(|wake| *wake < (cpu, at));
+        woken.get(next).is_some_and(|(of, ran)| *of == cpu && ran - at < HANDOVER_NS)
+    };
     let out = seen.stretches.iter().filter(|s| s.ending == Ending::Preempted && seen.computes(s.thread));
-    out.map(|stretch| (stretch.cpu, stretch.to_ns)).collect()
+    out.map(|stretch| (stretch.cpu, stretch.to_ns)).filter(|moment| !by_a_wakeup(*moment)).collect()
 }
 
 const TICK_WOULD: &str = "a thread that computes for 2 s or more (-w CPU -d 2s)";
@@ -256,7 +268,15 @@ fn slice(seen: &Seen) -> Found {
 }
 
 /// Ticks and what they make of a switch lie so near the grid.
-const NEAR_TICK_NS: f64 = 5_000.0;
+pub(super) const NEAR_TICK_NS: f64 = 5_000.0;
+
+/// The tick's grid on each CPU; none if it is not known.
+pub(super) fn tick_grids(seen: &Seen) -> Vec<(u32, Clockwork)> {
+    let clock = tick_clock(seen);
+    let period = clock.and_then(|(moments, hz, _)| fit(moments, 1e9 / hz)).map(|found| found.value);
+    let (Some((moments, ..)), Some(period)) = (clock, period) else { return Vec::new() };
+    by_cpu(moments).into_iter().map(|(cpu, own)| (cpu, Clockwork::through(&own, period))).collect()
+}
 
 /// What of each handover's gap is the tick's handler: nothing, unless it lies on the tick's grid. `None` if the grid is
 /// not known, or what a tick costs.
@@ -335,8 +355,11 @@ fn name(timer: Option<Timer>) -> &'static str {
 
 fn dispatch_latency(seen: &Seen) -> Found {
     const WOULD: &str = "a thread that sleeps at least ten times (-w LATENCY 10ms)";
-    let Some((timer, wakes)) = latest(seen, |_| true).filter(|(_, wakes)| wakes.len() >= LEAST) else {
-        return cannot(format!("{} wakeups were asked for", seen.wakes.len()), WOULD);
+    let to_idle = |wake: &Wake| !seen.is_held(wake);
+    let Some((timer, wakes)) = latest(seen, to_idle).filter(|(_, wakes)| wakes.len() >= LEAST) else {
+        let asked = seen.wakes.len();
+        let why = format!("of {asked} wakeups less than {LEAST} were to a CPU that no thread of the log had");
+        return cannot(why, WOULD);
     };
     let late = |wake: &&Wake| (wake.ran_ns.saturating_sub(wake.due_ns) as f64 - seen.loop_ns).max(0.0);
     let late = sorted(wakes.iter().map(late).collect());
@@ -371,9 +394,17 @@ const GRAINS_NS: [f64; 10] = [
 
 fn timer_grain(seen: &Seen) -> Found {
     const WOULD: &str = "a thread that sleeps to odd times a hundred times (-w LATENCY 1370us)";
-    let Some((timer, wakes)) = latest(seen, |_| true).filter(|(_, wakes)| wakes.len() >= 30) else {
-        return cannot(format!("{} wakeups were asked for, 30 are needed", seen.wakes.len()), WOULD);
-    };
+    match latest(seen, |_| true).filter(|(_, wakes)| wakes.len() >= 30) {
+        Some((timer, wakes)) => grain(seen, timer, &wakes),
+        None => cannot(format!("{} wakeups were asked for, 30 are needed", seen.wakes.len()), WOULD),
+    }
+}
+
+/// On what grid these wakeups by one timer lie.
+pub(super) fn grain(seen: &Seen, timer: Option<Timer>, wakes: &[&Wake]) -> Found {
+    if wakes.len() < 30 {
+        return cannot(format!("{} wakeups were asked for, 30 are needed", wakes.len()), "more of them");
+    }
     let mut candidates = GRAINS_NS.to_vec();
     if let (Answer::Is(found), _) = tick(seen) {
         candidates.push(found.value);
@@ -403,7 +434,7 @@ fn timer_grain(seen: &Seen) -> Found {
 
 /// A grid in time.
 #[derive(Clone, Copy, Debug)]
-struct Clockwork {
+pub(super) struct Clockwork {
     period: f64,
     phase: f64,
 }
@@ -449,8 +480,12 @@ impl Clockwork {
         phase + ((at_ns - phase) / self.period).ceil() * self.period
     }
 
+    pub(super) fn period(&self) -> f64 {
+        self.period
+    }
+
     /// How far a moment lies from the grid.
-    fn off_ns(&self, at: u64) -> f64 {
+    pub(super) fn off_ns(&self, at: u64) -> f64 {
         let off = (angle(at, self.period) - self.phase) / std::f64::consts::TAU;
         (off - off.round()).abs() * self.period
     }

@@ -51,6 +51,9 @@ impl Gap {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wake {
     pub(crate) thread: usize,
+    pub(crate) cpu: u32,
+    /// It ran on another CPU before it slept.
+    pub(crate) moved: bool,
     pub(crate) timer: Option<Timer>,
     pub(crate) due_ns: u64,
     pub(crate) ran_ns: u64,
@@ -77,6 +80,10 @@ pub(crate) struct Seen {
     pub(crate) gaps: Vec<Gap>,
     pub(crate) wakes: Vec<Wake>,
     pub(crate) jobs: Vec<Job>,
+    /// When threads came to another CPU.
+    pub(crate) moves: Vec<u64>,
+    /// Of each thread: it may run on several CPUs.
+    pub(crate) may_move: Vec<bool>,
     /// What the rules have found of the tick.
     pub(crate) tick_clock: OnceCell<Option<TickClock>>,
 }
@@ -100,12 +107,18 @@ impl Seen {
                 .enumerate()
                 .map(|(index, task)| (task.params, model(index).map(|(model, _)| model)))
                 .collect(),
+            may_move: header
+                .tasks
+                .iter()
+                .map(|task| header.nr_cpus > 1 && task.affinity.as_ref().is_none_or(|cpus| cpus.len() > 1))
+                .collect(),
             ..Seen::default()
         };
         let mut reader = Reader {
             running: vec![None; header.nr_cpus as usize],
             last: vec![None; header.nr_cpus as usize],
             due: vec![None; header.tasks.len()],
+            was: vec![None; header.tasks.len()],
             seen,
         };
         for_each(log, |_, record| -> Result<(), LogProblem> {
@@ -122,6 +135,8 @@ struct Reader {
     /// Per CPU, who stopped last, and when.
     last: Vec<Option<(usize, u64)>>,
     due: Vec<Option<(u64, Option<Timer>)>>,
+    /// On which CPU each thread ran last.
+    was: Vec<Option<usize>>,
     seen: Seen,
 }
 
@@ -166,10 +181,22 @@ impl Reader {
     fn start(&mut self, cpu: usize, time_ns: u64, thread: usize) {
         let Some(place) = self.running.get_mut(cpu) else { return };
         *place = Some((thread, time_ns));
+        let moved = self.was[thread].replace(cpu).is_some_and(|before| before != cpu);
+        if moved {
+            self.seen.moves.push(time_ns);
+        }
         if let Some((due_ns, timer)) = self.due[thread].take() {
             let preempts =
                 self.last[cpu].is_some_and(|(other, at)| other != thread && time_ns - at < HANDOVER_NS);
-            self.seen.wakes.push(Wake { thread, timer, due_ns, ran_ns: time_ns, preempts });
+            self.seen.wakes.push(Wake {
+                thread,
+                cpu: cpu as u32,
+                moved,
+                timer,
+                due_ns,
+                ran_ns: time_ns,
+                preempts,
+            });
         }
     }
 

@@ -346,6 +346,8 @@ impl DrawnCase {
                 let ticks = view.tick_cost_ns as f64 * of.inner_tick_hz;
                 Some((ticks + view.noise_hz * noise_ns) / 1e9)
             }
+            Question::InterruptRate if computes && self.load != Load::RealTime => Some(view.noise_hz),
+            Question::InterruptCost if computes && self.load != Load::RealTime => Some(noise_ns),
             _ => None,
         }
     }

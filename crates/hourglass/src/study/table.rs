@@ -31,7 +31,7 @@ fn is_fair(case: &DrawnCase) -> bool {
 }
 
 /// The table.
-pub(crate) const TABLE: [Identifiable; 12] = [
+pub(crate) const TABLE: [Identifiable; 14] = [
     Identifiable {
         question: Question::Tick,
         least_ms: 1000,
@@ -91,6 +91,18 @@ pub(crate) const TABLE: [Identifiable; 12] = [
         least_ms: 1000,
         needs: "a thread that computes",
         is_given: |case, _| computes(case) && case.load != Load::RealTime,
+    },
+    Identifiable {
+        question: Question::InterruptRate,
+        least_ms: 1000,
+        needs: "a thread that computes, and 100 interrupts a second or more beside the tick",
+        is_given: |case, _| computes(case) && case.load != Load::RealTime && case.view.noise_hz >= 100.0,
+    },
+    Identifiable {
+        question: Question::InterruptCost,
+        least_ms: 1000,
+        needs: "a thread that computes, and 100 interrupts a second or more beside the tick",
+        is_given: |case, _| computes(case) && case.load != Load::RealTime && case.view.noise_hz >= 100.0,
     },
     Identifiable {
         question: Question::NiceShare,

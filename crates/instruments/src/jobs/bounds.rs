@@ -11,7 +11,7 @@
 //! Theory knows no overhead, no throttling and no blocking, and takes every release for exact. A measured
 //! response beyond its bound says that one of these is not so.
 
-use super::plan::{Ends, JobPlan};
+use super::plan::{Ends, JobPlan, Passed};
 use schedlab_units::{ClassKind, SchedParams, SchedPolicy};
 use schedlab_workload::{EventKind, Workload};
 
@@ -66,7 +66,8 @@ pub fn bounds(workload: &Workload, plans: &[Option<JobPlan>], params: &[SchedPar
 
 /// The task as theory sees it; `None` if it is not periodic, or can block within a job.
 fn periodic(workload: &Workload, row: usize, plan: &JobPlan, params: SchedParams) -> Option<Periodic> {
-    if plan.blocks().any(|ends| !matches!(ends, Ends::Instant { restarts: false, .. })) || plan.ends_in_job {
+    let is_release = |ends| matches!(ends, Ends::Instant { passed: Passed::Stays, .. });
+    if !plan.blocks().all(is_release) || plan.ends_in_job {
         return None;
     }
     let period_ns = plan.period_ns()?;

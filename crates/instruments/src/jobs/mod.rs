@@ -19,6 +19,7 @@
 //! |---|---|---|
 //! | timers set for an instant (`absolute`, `grid`: periodic generators, rt-app's timers) | the instant, whether or not the task was asleep | the time to the next instant |
 //! | `grid-restart` | the instant, or the block that came after it | the same |
+//! | `grid-skip` | the instant; one that is a whole period late is given up, and missed | the same |
 //! | any, of a task that is SCHED_DEADLINE from its start | the wakeup, also one that came before the task slept | its `deadline` parameter |
 //!
 //! A SCHED_DEADLINE task with timers for instants is released by these and has the deadline of its
@@ -32,7 +33,7 @@ mod plan;
 mod tests;
 
 pub use bounds::{Bound, bounds};
-pub use plan::{Ends, JobPlan, plans};
+pub use plan::{Ends, JobPlan, Passed, plans};
 
 use crate::Distribution;
 use schedlab_log::{Kind, Log, LogProblem, Observer, PrevState, Record, Row, Slots, note, replay};
@@ -75,7 +76,7 @@ pub struct TaskJobs {
     pub nr_with_deadline: u64,
     /// Of those, the ones that ended after it, or not at all.
     pub misses: u64,
-    /// Of the misses, jobs that had not ended when the log did.
+    /// Of the misses, jobs that had not ended when the log did, or were given up.
     pub unfinished: u64,
     /// Response times of the jobs that ended.
     pub response: Distribution,
@@ -233,10 +234,16 @@ impl<'a> Track<'a> {
                 self.end(release_ns, Some(now_ns), self.plan.deadline_ns, room);
                 self.release_ns = woken_ns;
             }
-            Some(Ends::Instant { after_ns, restarts }) => {
-                self.end(release_ns, Some(now_ns), self.plan.deadline_ns.or(Some(after_ns)), room);
-                let next_ns = release_ns.saturating_add(after_ns);
-                self.release_ns = Some(if restarts && next_ns <= now_ns { now_ns } else { next_ns });
+            Some(Ends::Instant { after_ns, passed }) => {
+                let deadline_ns = self.plan.deadline_ns.or(Some(after_ns));
+                self.end(release_ns, Some(now_ns), deadline_ns, room);
+                let mut next_ns = release_ns.saturating_add(after_ns);
+                while passed == Passed::Skips && after_ns > 0 && next_ns.saturating_add(after_ns) <= now_ns {
+                    self.give_up(next_ns, now_ns, deadline_ns, room);
+                    next_ns += after_ns;
+                }
+                self.release_ns =
+                    Some(if passed == Passed::Restarts { next_ns.max(now_ns) } else { next_ns });
             }
         }
     }
@@ -248,6 +255,15 @@ impl<'a> Track<'a> {
         {
             self.end(release_ns, Some(now_ns), self.plan.last_deadline_ns(), room);
         }
+    }
+
+    /// A job that was never begun, when the one before it ended at `now_ns`.
+    fn give_up(&mut self, release_ns: u64, now_ns: u64, deadline_ns: Option<u64>, room: &mut usize) {
+        let job = Job { number: self.number, release_ns, end_ns: None, deadline_ns };
+        self.number += 1;
+        // missed, also at the very instant of its deadline
+        let missed_ns = release_ns.saturating_add(deadline_ns.unwrap_or(0) + 1);
+        self.count(job, now_ns.max(missed_ns), room);
     }
 
     fn end(&mut self, release_ns: u64, end_ns: Option<u64>, deadline_ns: Option<u64>, room: &mut usize) {
@@ -303,7 +319,9 @@ impl<'a> Track<'a> {
             self.number += 1;
             self.count(job, log_end_ns, room);
             match ends {
-                Some(Ends::Instant { after_ns, restarts: false }) => release_ns += after_ns,
+                Some(Ends::Instant { after_ns, passed: Passed::Stays | Passed::Skips }) => {
+                    release_ns += after_ns
+                }
                 _ => break,
             }
         }

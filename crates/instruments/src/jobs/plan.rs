@@ -15,9 +15,20 @@ pub enum Ends {
     Instant {
         /// From release to release.
         after_ns: u64,
-        /// If that has passed at the block, the block itself releases the next (`grid-restart`).
-        restarts: bool,
+        /// If that has passed at the block.
+        passed: Passed,
     },
+}
+
+/// What becomes of a release that has passed when the job before it ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Passed {
+    /// It stays (`grid`, `absolute`).
+    Stays,
+    /// That end is the release (`grid-restart`).
+    Restarts,
+    /// It stays, unless the job after it is released as well: then it is given up, and missed (`grid-skip`).
+    Skips,
 }
 
 /// The jobs that a workload asks of a task.
@@ -111,7 +122,11 @@ fn plan(task: &Task, params: Option<SchedParams>) -> Option<JobPlan> {
                 add(match wakeup {
                     Wakeup::External { after, source } if source.is_instant() => Ends::Instant {
                         after_ns: after.as_ns(),
-                        restarts: *source == ExternalSource::GridRestart,
+                        passed: match source {
+                            ExternalSource::GridRestart => Passed::Restarts,
+                            ExternalSource::GridSkip => Passed::Skips,
+                            _ => Passed::Stays,
+                        },
                     },
                     _ if has_instants => Ends::Nothing,
                     _ => Ends::AtWakeup,

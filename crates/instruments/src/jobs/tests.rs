@@ -102,6 +102,34 @@ fn jobs_that_do_not_sleep_between_are_distinguished() {
     // the same with a grid that restarts at 6: the second is released there, the third at 11
     let restarts = read(&workload(&text("grid-restart")), &log(20, 1, &lines(11)));
     assert_eq!(shown(&restarts.tasks[0], 20), [(0, 6, 1), (6, 1, 0), (11, 1, 0)]);
+    // a grid that skips, and nothing is a period late
+    let skips = read(&workload(&text("grid-skip")), &log(20, 1, &lines(10)));
+    assert_eq!(skips.tasks, grid.tasks);
+}
+
+/// ```text
+///   ms     0         10        20
+///   a      aaaaaaaaaaaaaaaaaaa.a        released at 0, 5, 10, 15, 20
+/// ```
+/// The first job ends at 18. Those of 5 and 10 are over by then, and given up; that of 15 begins.
+#[test]
+fn jobs_a_whole_period_late_are_given_up_and_missed() {
+    let wants = "schedlab-workload 6\n- INIT 0 0 1 runnable name=a\n- BLOCK 1 18ms\n- WAKEUP 1 5ms grid-skip\n\
+                 - BLOCK 1 1ms\n- WAKEUP 1 5ms grid-skip\n- EXIT 1 1ms\n";
+    let text = "0 cpu0 new t0 cpu0
+        0 cpu0 switch idle -> t0
+        18 cpu0 note t0 note=2147483665 other=idle value=18446744073709551615 flags=0
+        19 cpu0 switch t0 sleeping -> idle
+        20 cpu0 wakeup t0 cpu0
+        20 cpu0 switch idle -> t0
+        21 cpu0 exit t0
+        21 cpu0 switch t0 dead -> idle";
+    let jobs = read(&workload(wants), &log(25, 1, text));
+    let a = &jobs.tasks[0];
+    let released: Vec<u64> = a.kept.iter().map(|job| job.release_ns / MS).collect();
+    assert_eq!(released, [0, 5, 10, 15, 20]);
+    assert_eq!((a.nr_jobs, a.misses, a.unfinished), (5, 3, 2));
+    assert_eq!((a.kept[3].end_ns, a.kept[1].end_ns), (Some(19 * MS), None));
 }
 
 /// A deadline task that another wakes: the wakeup is the release, also one that comes while it still runs.

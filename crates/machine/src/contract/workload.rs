@@ -153,8 +153,8 @@ impl Life<'_> {
             });
         }
         let after = Span::from_ns(self.random.below(SLEEP_NS_MAX));
-        use ExternalSource::{Device, Grid, GridRestart, Timer};
-        let source = *self.random.pick(&[Timer, Device, Grid, GridRestart]);
+        use ExternalSource::{Device, Grid, GridRestart, GridSkip, Timer};
+        let source = *self.random.pick(&[Timer, Device, Grid, GridRestart, GridSkip]);
         EventKind::Wakeup(Wakeup::External { after, source })
     }
 

@@ -77,7 +77,8 @@ impl<K: Kernel, O: Order> Machine<K, O> {
                         }
                         Code::BlockUntil(after_ns)
                         | Code::BlockGrid(after_ns)
-                        | Code::BlockGridRestart(after_ns) => {
+                        | Code::BlockGridRestart(after_ns)
+                        | Code::BlockGridSkip(after_ns) => {
                             let until_ns = self.until_ns(id, after_ns);
                             self.wheel.insert(id.0, until_ns);
                         }

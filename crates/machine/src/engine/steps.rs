@@ -65,13 +65,16 @@ impl<K: Kernel, O: Order> Machine<K, O> {
                 let until_ns = self.until_ns(id, after_ns).saturating_add(late_ns);
                 self.sleep_until(id, until_ns.max(now_ns), until_ns)
             }
-            Code::BlockGrid(after_ns) | Code::BlockGridRestart(after_ns) => {
+            Code::BlockGrid(after_ns) | Code::BlockGridRestart(after_ns) | Code::BlockGridSkip(after_ns) => {
                 let until_ns = &mut self.runs[id.index()].until_ns;
                 let expiry_ns = until_ns.saturating_add(after_ns);
                 if expiry_ns <= now_ns {
                     // Late: no sleep, as clock_nanosleep until a time that has passed.
-                    let restarts = matches!(code, Code::BlockGridRestart(_));
-                    *until_ns = if restarts { now_ns } else { expiry_ns };
+                    *until_ns = match code {
+                        Code::BlockGridRestart(_) => now_ns,
+                        Code::BlockGridSkip(_) => now_ns - (now_ns - expiry_ns) % after_ns.max(1),
+                        _ => expiry_ns,
+                    };
                     self.tokens_early += 1;
                     return Act::Note { other: TaskId::IDLE, what: note::AWAKE, value: note::NO_WAKEUP };
                 }

@@ -31,7 +31,7 @@ pub const BINARY_MAGIC: [u8; 8] = *b"\x89SLWLOAD";
 /// The newest version. Version 2 added timers set for an instant, version 3 the evidence of recordings on external
 /// wakeups, version 4 objects, version 5 EXEC. The lowest version that has all that occurs is written
 /// ([`crate::Workload::version`]).
-pub const BINARY_VERSION: u32 = 5;
+pub const BINARY_VERSION: u32 = 6;
 
 /// Bytes of the file's and of a chunk's header.
 const FILE_HEADER: usize = 16;
@@ -80,8 +80,8 @@ mod tag {
     /// The identifier is not the previous one's plus one; the difference follows.
     pub const EID: u8 = 8;
 
-    /// External wakeups. From 16 on came with version 2, from 19 on with version 3; none has the bit [`EID`].
-    pub const SOURCES: [(u8, ExternalSource); 12] = [
+    /// External wakeups. From 16 on came with version 2, from 19 on with version 3, 37 with version 6; none has the bit [`EID`].
+    pub const SOURCES: [(u8, ExternalSource); 13] = [
         (TIMER, ExternalSource::Timer),
         (DEVICE, ExternalSource::Device),
         (16, ExternalSource::Grid),
@@ -94,6 +94,7 @@ mod tag {
         (23, ExternalSource::Unknown),
         (32, ExternalSource::MadeUp),
         (33, ExternalSource::Task),
+        (37, ExternalSource::GridSkip),
     ];
 }
 

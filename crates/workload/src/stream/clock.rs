@@ -36,8 +36,13 @@ impl OwnClock {
             EventKind::Wakeup(Wakeup::External { after, source }) if source.is_instant() => {
                 let now_ns = self.woken_ns.saturating_add(self.length_ns);
                 self.until_ns = self.until_ns.saturating_add(after.as_ns());
-                if *source == ExternalSource::GridRestart {
-                    self.until_ns = self.until_ns.max(now_ns);
+                match source {
+                    ExternalSource::GridRestart => self.until_ns = self.until_ns.max(now_ns),
+                    ExternalSource::GridSkip => {
+                        let behind = now_ns.saturating_sub(self.until_ns) / after.as_ns().max(1);
+                        self.until_ns += behind * after.as_ns();
+                    }
+                    _ => {}
                 }
                 self.woken_ns = now_ns.max(self.until_ns);
                 self.length_ns = 0;

@@ -45,8 +45,8 @@
 //! * PRIO with `nice=` alone (or a bare number, as WARP's) is `setpriority`: the policy stays. With `policy=`
 //!   it is `sched_setattr`. `renice=` is `setpriority` after that.
 //! * source: what is behind an external wakeup: `timer` (the default), `device`; timers set for an instant,
-//!   `absolute`, `grid` and `grid-restart` (see [`ExternalSource`](crate::ExternalSource)); what only a
-//!   recording tells, `hardirq` (timer or device), `softirq`, `timer-softirq`, `idle`, `unknown`, `made-up`,
+//!   `absolute`, `grid`, `grid-restart` and `grid-skip` (see [`ExternalSource`](crate::ExternalSource)); what only
+//!   a recording tells, `hardirq` (timer or device), `softirq`, `timer-softirq`, `idle`, `unknown`, `made-up`,
 //!   `task` (a task, by choice). `device` and `softirq` are replayed by a device's interrupt, the others by a
 //!   timer.
 //! * `REPEAT n {` ... `}` repeats the lines between; blocks nest.
@@ -91,4 +91,4 @@ pub const TEXT_HEADER: &str = "schedlab-workload";
 /// The newest version. Version 2 added timers set for an instant, version 3 the evidence of recordings on external
 /// wakeups, version 4 objects, version 5 EXEC. The lowest version that has all that occurs is written
 /// ([`crate::Workload::version`]).
-pub const TEXT_VERSION: u32 = 5;
+pub const TEXT_VERSION: u32 = 6;
