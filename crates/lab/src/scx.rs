@@ -63,11 +63,7 @@ pub(crate) fn object(
 ///
 /// # Errors
 /// There is no such scheduler, or it or its kernel cannot be built.
-pub fn extension(
-    asked: &ScxSpec,
-    option: String,
-    setting: Setting<'_>,
-) -> Result<CompiledScx, SubjectError> {
+pub fn extension(asked: &ScxSpec, option: String, setting: Setting<'_>) -> Result<CompiledScx, SubjectError> {
     check(asked, option)?;
     scx::check_tools()?;
     let kernel = kernels::packaged(&asked.kernel, &[FLAVOUR.to_owned()], setting)?;

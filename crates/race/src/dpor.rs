@@ -2,8 +2,8 @@
 //! class is enough.
 //!
 //! Dynamic partial-order reduction with source sets and sleep sets (Abdulla, Aronis, Jonsson and Sagonas, POPL 2014).
-//! After each step the accesses that conflict with what a CPU is about to do, and are not ordered with it by others, are
-//! looked for. Where such a one was done, what leads to the other order is to be tried, too:
+//! After each step the accesses that conflict with what a CPU is about to do, and are not ordered with it by others,
+//! are looked for. Where such a one was done, what leads to the other order is to be tried, too:
 //!
 //! ```text
 //! cpu0: x=1        cpu1: r=y; r=x       classes: r=x before x=1, or after: 2 executions of 3 orders
@@ -79,8 +79,8 @@ impl Dpor {
         }
     }
 
-    /// The step of node `i` and the next one of `p` are to come in the other order, too. What came between them and does
-    /// not need step `i` comes first; one of those that may begin it goes on from that node.
+    /// The step of node `i` and the next one of `p` are to come in the other order, too. What came between them and
+    /// does not need step `i` comes first; one of those that may begin it goes on from that node.
     fn turn_round(&mut self, i: usize, (p, next): (usize, &Pending), numbers: &[u32]) {
         let n = numbers.len();
         let needs = |clock: &Clock, k: usize| clock[self.nodes[k].chosen] >= numbers[k];

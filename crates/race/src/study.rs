@@ -49,9 +49,7 @@ impl Explained {
             true => self.target == "linux",
             false => self.target == target,
         };
-        is_target
-            && self.models.iter().any(|name| name == model.name())
-            && !seeded.is_some_and(is_mended)
+        is_target && self.models.iter().any(|name| name == model.name()) && !seeded.is_some_and(is_mended)
     }
 
     /// Whether this finding of a target that is covered is the one.

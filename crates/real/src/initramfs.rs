@@ -40,8 +40,8 @@ impl Extra {
     }
 }
 
-/// The program's text. What stands between `#ifdef EXEC` and `#endif // EXEC` (or another word) is left out where nobody
-/// asks for it: an addition there changes nothing of what was asked of guests before.
+/// The program's text. What stands between `#ifdef EXEC` and `#endif // EXEC` (or another word) is left out where
+/// nobody asks for it: an addition there changes nothing of what was asked of guests before.
 fn source(extras: &[Extra]) -> String {
     let mut inside: Option<Extra> = None;
     let is_wanted = |line: &&str| {

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! A token is used once. Those that one task has for another are counters of one, as an eventfd: they come in the order
-//! in which they are waited for, or each is a counter of its own. Notes are written where a recording is, and where there are
-//! tokens; other guests are as they were.
+//! in which they are waited for, or each is a counter of its own. Notes are written where a recording is, and
+//! where there are tokens; other guests are as they were.
 
 use crate::frames::Frames;
 use crate::{Options, RealError};

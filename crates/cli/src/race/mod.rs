@@ -127,7 +127,7 @@ pub(crate) struct RaceArgs {
     #[arg(long, value_name = "N", default_value_t = 5, requires = "scoreboard")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: u64,
-    /// Of a whole scheduler's scoreboard: a line is added for each search that was made, and a search whose line is there
+    /// Of a whole scheduler's scoreboard: a line is added for each search that was made, a search whose line is there
     /// is not made again.
     #[arg(long, value_name = "FILE", requires = "scoreboard")]
     rows: Option<PathBuf>,

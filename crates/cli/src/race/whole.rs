@@ -59,8 +59,8 @@ pub(super) fn with_scheduler(scenario: &mut Scenario, compiled: &Compiled, ui: &
     Ok(())
 }
 
-/// The scenarios of whole schedulers: the one of this name, else all. Of all, those that the kernel cannot serve are named
-/// and left out.
+/// The scenarios of whole schedulers: the one of this name, else all. Of all, those that the kernel cannot serve
+/// are named and left out.
 pub(super) fn scenarios(compiled: &Compiled, wanted: Option<&str>, ui: &Ui) -> Result<Vec<Scenario>> {
     let mut all = compile::scenarios("linux").map_err(fault)?;
     if let Some(name) = wanted {

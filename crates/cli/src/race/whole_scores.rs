@@ -1,11 +1,11 @@
 //! `race linux-6.12 --scoreboard --rows F`: which search finds which seeded bug of the whole scheduler, how soon?
 //!
-//! A search takes seconds to minutes and each bug costs a build, so the work is a list of lines. A line is added when its
-//! search has been made, and a search whose line is there is not made again:
+//! A search takes seconds to minutes and each bug costs a build, so the work is a list of lines. A line is added when
+//! its search has been made, and a search whose line is there is not made again:
 //!
 //! ```text
 //! bug               object  search  seed  most  schedules  end     cpu_s  scenario  finding
-//! -                 8a1f..  mix     1     1000  1000       silent  2.71   wakeup                     the kernel as it is
+//! -                 8a1f..  mix     1     1000  1000       silent  2.71   wakeup    (the kernel as it is)
 //! queued-unchecked  03bc..  random  1     3000  17         found   0.09   wakeup    invariant: .. on no queue
 //! ```
 
@@ -37,8 +37,7 @@ enum End {
 }
 
 impl End {
-    const ALL: [(End, &str); 3] =
-        [(End::Silent, "silent"), (End::Found, "found"), (End::Refused, "refused")];
+    const ALL: [(End, &str); 3] = [(End::Silent, "silent"), (End::Found, "found"), (End::Refused, "refused")];
 
     fn name(self) -> &'static str {
         End::ALL.iter().find(|(end, _)| *end == self).map_or("", |(_, name)| name)
@@ -64,7 +63,9 @@ impl Row {
     fn line(&self) -> String {
         let Row { bug, object, search, seed, most, schedules, end, cpu_s, scenario, finding } = self;
         let (end, finding) = (end.name(), finding.replace(['\t', '\n'], " "));
-        format!("{bug}\t{object}\t{search}\t{seed}\t{most}\t{schedules}\t{end}\t{cpu_s:.2}\t{scenario}\t{finding}")
+        format!(
+            "{bug}\t{object}\t{search}\t{seed}\t{most}\t{schedules}\t{end}\t{cpu_s:.2}\t{scenario}\t{finding}"
+        )
     }
 
     fn read(line: &str) -> Option<Row> {
@@ -101,7 +102,8 @@ impl Rows<'_> {
             let text = read_text(path, RACE_BYTES_MAX).map_err(|e| Failure::Input(format!("{name}: {e}")))?;
             for (n, line) in text.lines().enumerate().filter(|(_, line)| !line.is_empty()) {
                 let bad = || {
-                    let what = "expected ten fields with tabs between, as --rows writes them; take the line out";
+                    let what =
+                        "expected ten fields with tabs between, as --rows writes them; take the line out";
                     Failure::Input(format!("{name}:{}: '{line}', {what}", n + 1))
                 };
                 rows.push(Row::read(line).ok_or_else(bad)?);
@@ -214,9 +216,8 @@ fn scenarios_of(seeded: &Seeded, compiled: &Compiled, ui: &Ui) -> Result<Vec<Sce
     if seeded.scenarios.is_empty() {
         return whole::scenarios(compiled, None, ui);
     }
-    let one = |name: &String| -> Result<Scenario> {
-        Ok(whole::scenarios(compiled, Some(name), ui)?.remove(0))
-    };
+    let one =
+        |name: &String| -> Result<Scenario> { Ok(whole::scenarios(compiled, Some(name), ui)?.remove(0)) };
     seeded.scenarios.iter().map(one).collect()
 }
 
@@ -305,7 +306,10 @@ pub(super) fn scoreboard(target: &str, args: &RaceArgs, ui: &Ui) -> Result<()> {
 }
 
 /// The median, of which what was not found is the greatest.
-fn median<'a>(rows: impl Iterator<Item = &'a Row>, number: impl Fn(&Row) -> f64) -> (usize, usize, Option<f64>) {
+fn median<'a>(
+    rows: impl Iterator<Item = &'a Row>,
+    number: impl Fn(&Row) -> f64,
+) -> (usize, usize, Option<f64>) {
     let mut all: Vec<f64> = Vec::new();
     let mut nr = 0;
     for row in rows {
@@ -321,7 +325,8 @@ fn median<'a>(rows: impl Iterator<Item = &'a Row>, number: impl Fn(&Row) -> f64)
 /// The committed form.
 fn table(bugs: &[Seeded], rows: &Rows<'_>) -> String {
     let mut text = String::from(
-        "| bug | undoes | random: schedules | CPU s | found | pct-3: schedules | CPU s | found | most often found as |\n\
+        "| bug | undoes | random: schedules | CPU s | found | pct-3: schedules | CPU s | found | \
+         most often found as |\n\
          |---|---|---|---|---|---|---|---|---|\n",
     );
     for seeded in bugs {

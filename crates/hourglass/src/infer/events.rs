@@ -35,7 +35,8 @@ fn interrupts(seen: &Seen) -> Vec<(u64, f64)> {
     gaps.map(|gap| (gap.from_ns, (gap.missed.ns as f64 - seen.loop_ns).max(0.0))).collect()
 }
 
-/// In each part of the run: seconds in which threads that compute had a CPU, and how many of these moments fell into it.
+/// In each part of the run: seconds in which threads that compute had a CPU, and how many of these moments
+/// fell into it.
 fn in_blocks(seen: &Seen, moments: impl Iterator<Item = u64>) -> Vec<(f64, f64)> {
     let block_ns = (seen.duration_ns / BLOCKS).max(1);
     let block_of = |at: u64| ((at / block_ns).min(BLOCKS - 1)) as usize;
@@ -55,6 +56,13 @@ fn in_blocks(seen: &Seen, moments: impl Iterator<Item = u64>) -> Vec<(f64, f64)>
     blocks
 }
 
+/// A rate of `n` events: where one more or less would have been seen by another begin of the run, it is not known better.
+fn counted(rate: Estimate, n: usize, seconds: f64) -> Estimate {
+    let one = 1.0 / seconds.max(1e-9);
+    let low = rate.low.min(rate.value - one).max(0.0);
+    Estimate { low, high: rate.high.max(rate.value + one), n: n as u64, ..rate }
+}
+
 /// How many interrupts beside the tick hit a thread that computes, in a second of its time.
 pub(super) fn interrupt_rate(seen: &Seen) -> Found {
     let found = interrupts(seen);
@@ -68,10 +76,10 @@ pub(super) fn interrupt_rate(seen: &Seen) -> Found {
     let blocks: Vec<(f64, f64)> = blocks.into_iter().map(|(seconds, n)| (seconds * seen_share, n)).collect();
     match useful(ratio(&blocks)) {
         Some(rate) => {
-            let n = found.len() as u64;
+            let rate = counted(rate, found.len(), blocks.iter().map(|(seconds, _)| seconds).sum());
             let remark =
                 "interrupts beside ticks in a second of a thread that computes, beyond the threshold of gaps";
-            (Answer::Is(Estimate { low: rate.low.max(0.0), n, ..rate }), remark.into())
+            (Answer::Is(rate), remark.into())
         }
         None => cannot("their number differs too much from one part of the run to the next", INTERRUPT_WOULD),
     }
@@ -128,9 +136,8 @@ pub(super) fn migration_rate(seen: &Seen) -> Found {
     seen.moves.iter().for_each(|at| blocks[(at / block_ns).min(BLOCKS - 1) as usize].1 += 1.0);
     match ratio(&blocks) {
         Some(rate) if seen.moves.len() >= LEAST => {
-            let n = seen.moves.len() as u64;
             let remark = "moves of a thread to another CPU, in a second of the run";
-            (Answer::Is(Estimate { low: rate.low.max(0.0), n, ..rate }), remark.into())
+            (Answer::Is(counted(rate, seen.moves.len(), seconds)), remark.into())
         }
         _ => cannot(format!("threads moved {} times, {LEAST} are needed", seen.moves.len()), WOULD),
     }

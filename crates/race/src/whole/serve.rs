@@ -570,7 +570,8 @@ mod tests {
 
     #[test]
     fn a_loop_at_one_instant_is_the_same_on_every_cpu() {
-        let reason = "cpu1 logs more than 1000576 records at one instant: a loop inside the kernel (linux/NOTES.md)";
+        let reason =
+            "cpu1 logs more than 1000576 records at one instant: a loop inside the kernel (linux/NOTES.md)";
         assert_eq!(endless(reason.into()), "a loop inside the kernel");
         assert_eq!(endless("cpu0 spins".into()), "cpu0 spins");
     }

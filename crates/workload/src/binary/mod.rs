@@ -80,7 +80,8 @@ mod tag {
     /// The identifier is not the previous one's plus one; the difference follows.
     pub const EID: u8 = 8;
 
-    /// External wakeups. From 16 on came with version 2, from 19 on with version 3, 37 with version 6; none has the bit [`EID`].
+    /// External wakeups. From 16 on came with version 2, from 19 on with version 3, 37 with version 6; none has
+    /// the bit [`EID`].
     pub const SOURCES: [(u8, ExternalSource); 13] = [
         (TIMER, ExternalSource::Timer),
         (DEVICE, ExternalSource::Device),

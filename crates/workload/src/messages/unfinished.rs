@@ -1,7 +1,7 @@
 //! Which calls had not returned when the recording ended?
 //!
-//! A call's event comes when it returns. Of one that has woken a task and then lost its CPU until the end there is none,
-//! though its message has been received:
+//! A call's event comes when it returns. Of one that has woken a task and then lost its CPU until the end there is
+//! none, though its message has been received:
 //!
 //! ```text
 //! recorded   A: .. write(pipe) wakes B, preempted .. (the end)      B: BLOCK, WAKEUP (by A), read(pipe) returns
