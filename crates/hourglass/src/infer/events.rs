@@ -56,7 +56,8 @@ fn in_blocks(seen: &Seen, moments: impl Iterator<Item = u64>) -> Vec<(f64, f64)>
     blocks
 }
 
-/// A rate of `n` events: where one more or less would have been seen by another begin of the run, it is not known better.
+/// A rate of `n` events: where one more or less would have been seen by another begin of the run, it is not
+/// known better.
 fn counted(rate: Estimate, n: usize, seconds: f64) -> Estimate {
     let one = 1.0 / seconds.max(1e-9);
     let low = rate.low.min(rate.value - one).max(0.0);
@@ -283,7 +284,7 @@ mod tests {
         let (Answer::Is(rate), _) = migration_rate(&seen) else { panic!("no answer") };
         assert!(rate.holds(10.0), "{rate:?}");
         let wake = |n: u64| {
-            let (due_ns, moved) = (n * 10 * MS, n % 2 == 0);
+            let (due_ns, moved) = (n * 10 * MS, n.is_multiple_of(2));
             let ran_ns = due_ns + 20_000 + n % 5 * 100 + if moved { 3_000 } else { 0 };
             Wake { thread: 1, cpu: 0, moved, timer: Some(Timer::Absolute), due_ns, ran_ns, preempts: false }
         };

@@ -25,6 +25,8 @@ fn significant(clocks: usize) -> f64 {
 const LOWEST_SHARES: [f64; 3] = [0.4, 0.8, 1.0];
 /// Moments farther from the line than so many times the median distance are none of the clock's.
 const STRANGE: f64 = 6.0;
+/// A clock's moments may be seen late by so much, whatever its period.
+const JITTER_NS: f64 = 20_000.0;
 /// More moments than these are thinned out.
 const MOMENTS_MAX: usize = 6_000;
 
@@ -108,6 +110,20 @@ pub(crate) fn fit(moments: &[Moment], about_ns: f64) -> Option<Estimate> {
     found
 }
 
+/// Whether the moments near this grid lie at its points. Moments that are there by chance lie anywhere near them.
+///
+/// ```text
+///   near the grid           |  . .:|:.. |        |.. . | . .|
+///   at least half of them     at its point          anywhere: a quarter is
+/// ```
+pub(crate) fn gathers(moments: &[Moment], period: f64) -> bool {
+    const NEAR: f64 = 0.02;
+    let points = near_grid(moments, period, NEAR);
+    let off = off_line(&points, period);
+    let reach = (period * NEAR / 4.0).max(JITTER_NS);
+    off.iter().filter(|off| **off <= reach).count() * 2 >= off.len()
+}
+
 /// The period at which phases agree best among those that a run of this length can hardly tell from one: the line
 /// would follow noise at a worse one.
 fn sharpened(moments: &[Moment], about_ns: f64) -> f64 {
@@ -125,20 +141,26 @@ fn sharpened(moments: &[Moment], about_ns: f64) -> f64 {
     best.map_or(about_ns, |(hz, _)| 1e9 / hz)
 }
 
-/// The points that lie as near to a line of this slope as most of their clock do.
-fn on_line(points: &[(f64, f64, u32)], period: f64) -> Option<Vec<(f64, f64, u32)>> {
-    let middle = |values: &mut Vec<f64>| {
-        values.sort_unstable_by(f64::total_cmp);
-        values.get(values.len() / 2).copied()
-    };
+fn middle(values: &mut [f64]) -> Option<f64> {
+    values.sort_unstable_by(f64::total_cmp);
+    values.get(values.len() / 2).copied()
+}
+
+/// How far each point is from the line of this slope through the middle of its clock's.
+fn off_line(points: &[(f64, f64, u32)], period: f64) -> Vec<f64> {
     let groups = || points.chunk_by(|a, b| a.2 == b.2);
     let rest = |point: &(f64, f64, u32)| point.1 - point.0 * period;
     let phases: Vec<f64> = groups()
-        .map(|group| middle(&mut group.iter().map(rest).collect()).expect("a group is not empty"))
+        .map(|group| middle(&mut group.iter().map(rest).collect::<Vec<f64>>()).expect("a group is not empty"))
         .collect();
     let off =
         groups().zip(&phases).flat_map(|(group, phase)| group.iter().map(move |p| (rest(p) - phase).abs()));
-    let off: Vec<f64> = off.collect();
+    off.collect()
+}
+
+/// The points that lie as near to a line of this slope as most of their clock do.
+fn on_line(points: &[(f64, f64, u32)], period: f64) -> Option<Vec<(f64, f64, u32)>> {
+    let off = off_line(points, period);
     // times are whole ns
     let reach = STRANGE * middle(&mut off.clone())?.max(1.0);
     Some(points.iter().zip(off).filter(|(_, off)| *off <= reach).map(|(point, _)| *point).collect())
@@ -238,6 +260,18 @@ mod tests {
                 assert!((found.high - found.low) / found.value < 1e-3, "{found:?}");
             }
             assert!((33..=40).contains(&held), "{hz} Hz: {held} of 40 intervals hold the truth");
+        }
+    }
+
+    #[test]
+    fn moments_by_chance_do_not_gather_at_a_grid() {
+        for seed in 0..40 {
+            let moments = ticks(4e6, seed);
+            assert!(gathers(&moments, 4e6));
+            let mut random = Random::new(seed);
+            let chance: Vec<Moment> = (0..2000).map(|_| (0, random.below(4_000_000_000))).collect();
+            let found = fit(&chance, 16.1e6).unwrap();
+            assert!(!gathers(&chance, found.value), "{found:?}");
         }
     }
 

@@ -3,7 +3,7 @@
 //! A rule looks at one kind of evidence, and says what is lacking if there is too little of it. None of them
 //! knows whose log it reads.
 
-use super::period::{Moment, fit, frequencies, frequency};
+use super::period::{Moment, fit, frequencies, frequency, gathers};
 use super::seen::{Ending, HANDOVER_NS, Seen, Stretch, TickClock, Wake};
 use super::{Answer, Inference, Question, events};
 use crate::plan::Timer;
@@ -100,8 +100,8 @@ const AS_OCCUPIED: f64 = 0.75;
 /// A period as a multiple and a part of another one.
 type Ratio = (u32, u32);
 
-/// Moments of ticks, and about how many there are in a second. Handlers come first: switches may have a clock
-/// of their own. Where most ticks make a switch, gaps alone show nothing, or every n-th tick.
+/// The tick's grid. Handlers come first: switches may have a clock of their own. Where most ticks make a switch, gaps alone
+/// show nothing, or every n-th tick.
 fn tick_clock(seen: &Seen) -> Option<&TickClock> {
     let find = || {
         let (gaps, switches) = (handlers(seen), displaced(seen));
@@ -116,18 +116,20 @@ fn tick_clock(seen: &Seen) -> Option<&TickClock> {
             frequencies(moments, &tick_candidates()).into_iter().map(move |hz| (moments, what, hz))
         });
         grids.into_iter().find_map(|(moments, what, hz)| {
-            let period = fit(moments, 1e9 / hz)?.value;
-            let ratio = occupied(seen, moments, &both, period)?;
-            let cpus = both.iter().map(|moment| moment.0).max().unwrap_or(0);
-            let grid = |cpu: u32| Clockwork::of_ratio(&of_cpu(moments, cpu), period, ratio);
-            let grids: Vec<Clockwork> = (0..=cpus).map(grid).collect();
-            let on_grid = |(cpu, at): &&Moment| grids[*cpu as usize].off_ns(*at) < NEAR_TICK_NS;
-            let with_switches = switches.iter().filter(on_grid).count() * 5 > switches.len() * 4;
-            let hz = hz * f64::from(ratio.1) / f64::from(ratio.0);
-            match with_switches && ratio.1 > 1 {
-                true => Some((both.clone(), hz, sources[1].1)),
-                false => Some((moments.clone(), hz, what)),
-            }
+            let base = fit(moments, 1e9 / hz)?;
+            let straight = Some(base.value).filter(|period| gathers(moments, *period));
+            let ratio = occupied(seen, moments, &both, straight?)?;
+            let cpus = moments.iter().map(|moment| moment.0).max().unwrap_or(0);
+            let grid = |cpu: u32| Clockwork::of_ratio(&of_cpu(moments, cpu), base.value, ratio);
+            let times = f64::from(ratio.0) / f64::from(ratio.1);
+            let [value, low, high] = [base.value, base.low, base.high].map(|ns| ns * times);
+            let hz = (hz / times).round();
+            Some(TickClock {
+                period: Estimate { value, low, high, ..base },
+                hz,
+                grids: (0..=cpus).map(grid).collect(),
+                what,
+            })
         })
     };
     // several rules ask, and the search takes longer than all else
@@ -186,18 +188,15 @@ fn tick(seen: &Seen) -> Found {
     if seen_gaps < LEAST {
         return cannot(format!("only {seen_gaps} gaps were seen while a thread computed"), TICK_WOULD);
     }
-    let Some((moments, hz, what)) = tick_clock(seen) else {
-        return cannot(
-            "no frequency stands out among the gaps: no tick, or more noise than ticks",
-            TICK_WOULD,
-        );
-    };
-    match fit(moments, 1e9 / hz) {
-        Some(found) if found.n as usize >= LEAST => {
+    match tick_clock(seen) {
+        Some(TickClock { period, hz, what, .. }) if period.n as usize >= LEAST => {
             let remark = format!("{hz:.0} Hz, {what}; who runs every n-th tick only sees n ticks as one");
-            (Answer::Is(found), remark)
+            (Answer::Is(*period), remark)
         }
-        _ => cannot("too few gaps lie on the grid", TICK_WOULD),
+        Some(_) => cannot("too few gaps lie on the grid", TICK_WOULD),
+        None => {
+            cannot("no frequency stands out among the gaps: no tick, or more noise than ticks", TICK_WOULD)
+        }
     }
 }
 
@@ -209,13 +208,13 @@ fn of_cpu(moments: &[Moment], cpu: u32) -> Vec<Moment> {
 /// Lengths of the gaps that lie on the tick's grid and are no switch.
 fn tick_cost(seen: &Seen) -> Found {
     let (Answer::Is(found), _) = tick(seen) else { return cannot("the tick is not known", TICK_WOULD) };
+    let grids = tick_grids(seen);
     let moments = handlers(seen);
     if frequency(&moments, &[1e9 / found.value]).is_none() {
         return cannot("every tick that was seen made a switch", TICK_WOULD);
     }
     let mut lengths = Vec::new();
-    for cpu in 0..=moments.iter().map(|moment| moment.0).max().unwrap_or(0) {
-        let clockwork = Clockwork::through(&of_cpu(&moments, cpu), found.value);
+    for (cpu, clockwork) in grids {
         let gaps = seen.gaps.iter().filter(|gap| gap.is_on_cpu() && gap.missed.ns < TICK_NS_MAX);
         let ticks = gaps.filter(|gap| gap.cpu == cpu && clockwork.off_ns(gap.from_ns) < NEAR_TICK_NS);
         lengths.extend(ticks.map(|gap| gap.missed.ns as f64 - seen.loop_ns));
@@ -272,10 +271,7 @@ pub(super) const NEAR_TICK_NS: f64 = 5_000.0;
 
 /// The tick's grid on each CPU; none if it is not known.
 pub(super) fn tick_grids(seen: &Seen) -> Vec<(u32, Clockwork)> {
-    let clock = tick_clock(seen);
-    let period = clock.and_then(|(moments, hz, _)| fit(moments, 1e9 / hz)).map(|found| found.value);
-    let (Some((moments, ..)), Some(period)) = (clock, period) else { return Vec::new() };
-    by_cpu(moments).into_iter().map(|(cpu, own)| (cpu, Clockwork::through(&own, period))).collect()
+    tick_clock(seen).map_or(Vec::new(), |clock| (0..).zip(clock.grids.iter().copied()).collect())
 }
 
 /// What of each handover's gap is the tick's handler: nothing, unless it lies on the tick's grid. `None` if the grid is
@@ -285,12 +281,7 @@ fn tick_part(seen: &Seen) -> impl Fn(u32, u64) -> Option<f64> {
         Answer::Is(found) => Some(found.value),
         _ => None,
     };
-    let clock = tick_clock(seen);
-    let period = clock.and_then(|(moments, hz, _)| fit(moments, 1e9 / hz)).map(|found| found.value);
-    let moments = clock.map_or(&[][..], |clock| &clock.0);
-    let last = moments.iter().map(|moment| moment.0).max().unwrap_or(0);
-    let of = |period: f64| (0..=last).map(|cpu| Clockwork::through(&of_cpu(moments, cpu), period)).collect();
-    let clockworks: Vec<Clockwork> = period.map(of).unwrap_or_default();
+    let clockworks: Vec<Clockwork> = tick_clock(seen).map_or(Vec::new(), |clock| clock.grids.clone());
     // where the tick is not known, any switch may lie on one
     move |cpu, at| match clockworks.get(cpu as usize)?.off_ns(at) < NEAR_TICK_NS {
         true => cost,
@@ -434,7 +425,7 @@ pub(super) fn grain(seen: &Seen, timer: Option<Timer>, wakes: &[&Wake]) -> Found
 
 /// A grid in time.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Clockwork {
+pub(crate) struct Clockwork {
     period: f64,
     phase: f64,
 }
@@ -464,9 +455,21 @@ impl Clockwork {
         clockwork
     }
 
-    /// Through moments of this period, with another one that shares points with it.
+    /// Through moments of this period, with another one that shares points with it. Of the grids with several such
+    /// periods it is the one on which most moments lie.
     fn of_ratio(moments: &[Moment], period: f64, (up, down): Ratio) -> Clockwork {
-        Clockwork::through(moments, period * f64::from(up)).finer(down)
+        let own = Clockwork::through(moments, period);
+        let each = (0..up).map(|nth| own.coarser(up, nth));
+        let near =
+            |grid: &Clockwork| moments.iter().filter(|moment| grid.off_ns(moment.1) < NEAR_TICK_NS).count();
+        let most = each.map(|grid| (near(&grid), grid)).reduce(|a, b| if b.0 > a.0 { b } else { a });
+        most.map_or(own, |(_, grid)| grid).finer(down)
+    }
+
+    /// With every so many-th point alone, from the nth on.
+    fn coarser(self, times: u32, nth: u32) -> Clockwork {
+        let turn = self.phase + std::f64::consts::TAU * f64::from(nth);
+        Clockwork { period: self.period * f64::from(times), phase: turn / f64::from(times) }
     }
 
     /// With so many more times in each period.

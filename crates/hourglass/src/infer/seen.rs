@@ -1,8 +1,9 @@
 //! What does a poller's log hold, in the form in which inference asks for it?
 
-use super::period::Moment;
+use super::rules::Clockwork;
 use crate::line::parse_thread;
 use crate::plan::{Model, Timer};
+use crate::stats::Estimate;
 use schedlab_log::{Kind, Log, LogProblem, Missed, MissedCause, PrevState, Record, for_each, note};
 use schedlab_units::SchedParams;
 use std::cell::OnceCell;
@@ -88,8 +89,17 @@ pub(crate) struct Seen {
     pub(crate) tick_clock: OnceCell<Option<TickClock>>,
 }
 
-/// Moments of ticks, about how many there are in a second, and by what they were found.
-pub(crate) type TickClock = (Vec<Moment>, f64, &'static str);
+/// What was found of the tick.
+#[derive(Clone, Debug)]
+pub(crate) struct TickClock {
+    pub(crate) period: Estimate,
+    /// About how many there are in a second.
+    pub(crate) hz: f64,
+    /// Of each CPU.
+    pub(crate) grids: Vec<Clockwork>,
+    /// By what it was found.
+    pub(crate) what: &'static str,
+}
 
 impl Seen {
     /// Reads a log once.
