@@ -286,7 +286,8 @@ mod tests {
         let wake = |n: u64| {
             let (due_ns, moved) = (n * 10 * MS, n.is_multiple_of(2));
             let ran_ns = due_ns + 20_000 + n % 5 * 100 + if moved { 3_000 } else { 0 };
-            Wake { thread: 1, cpu: 0, moved, timer: Some(Timer::Absolute), due_ns, ran_ns, preempts: false }
+            // thread 0 computes on CPU 0: there a wakeup would wait
+            Wake { thread: 1, cpu: 1, moved, timer: Some(Timer::Absolute), due_ns, ran_ns, preempts: false }
         };
         seen.wakes.extend((1..=100).map(wake));
         let (Answer::Is(cost), _) = migration_cost(&seen) else { panic!("{:?}", migration_cost(&seen)) };
