@@ -160,7 +160,8 @@ pub fn compared_text(found: &[(String, Findings)]) -> String {
 pub(crate) fn intervals(title: &str, y_label: &str, of: &[(&str, Estimate)], marks: &[f64]) -> Svg {
     let mut series = Vec::new();
     let end = of.len() as f64 + 0.5;
-    for mark in marks {
+    // zero is the axis
+    for mark in marks.iter().filter(|mark| **mark != 0.0) {
         series.push(Series::new("", vec![(0.5, *mark), (end, *mark)], Style::Dashed));
     }
     for (place, (name, e)) in of.iter().enumerate() {
@@ -174,7 +175,7 @@ pub(crate) fn intervals(title: &str, y_label: &str, of: &[(&str, Estimate)], mar
         y_label: y_label.into(),
         series,
         y_holds: marks.to_vec(),
-        size: (620.0, 360.0),
+        size: (620.0, 260.0),
         ..Chart::default()
     };
     chart.svg()
@@ -194,7 +195,13 @@ pub fn compared_drawings(found: &[(String, Findings)]) -> Vec<Drawing> {
         if estimates.len() < 2 {
             continue;
         }
-        let svg = intervals(question.id(), question.id(), &estimates, &[0.0]);
+        let (scale, unit) = question.scale(estimates.iter().map(|(_, e)| e.value).fold(0.0, f64::max));
+        let scaled = |e: &Estimate| {
+            let [value, low, high] = [e.value, e.low, e.high].map(|value| value / scale);
+            Estimate { value, low, high, n: e.n }
+        };
+        let scaled: Vec<(&str, Estimate)> = estimates.iter().map(|(name, e)| (*name, scaled(e))).collect();
+        let svg = intervals(question.id(), unit, &scaled, &[0.0]);
         let caption = "Each answer with its 95 % interval.".into();
         drawings.push(Drawing { name: question.id().into(), caption, svg });
     }

@@ -125,6 +125,18 @@ impl Question {
         }
     }
 
+    /// By what values of a picture are divided whose greatest is `most`, and the unit that they have then.
+    pub(crate) fn scale(self, most: f64) -> (f64, &'static str) {
+        match self {
+            Question::NiceShare => (1.0, "to 1"),
+            Question::InterruptRate | Question::MigrationRate => (1.0, "in a second"),
+            _ if !self.id().ends_with("_ns") => (0.01, "%"),
+            _ if most >= 1e6 => (1e6, "ms"),
+            _ if most >= 1e3 => (1e3, "us"),
+            _ => (1.0, "ns"),
+        }
+    }
+
     /// An estimate with its interval in words.
     pub(crate) fn shown_estimate(self, e: &Estimate) -> String {
         format!("{} ({} to {})", self.shown(e.value), self.shown(e.low), self.shown(e.high))

@@ -100,8 +100,8 @@ const AS_OCCUPIED: f64 = 0.75;
 /// A period as a multiple and a part of another one.
 type Ratio = (u32, u32);
 
-/// The tick's grid. Handlers come first: switches may have a clock of their own. Where most ticks make a switch, gaps alone
-/// show nothing, or every n-th tick.
+/// The tick's grid. Handlers come first: switches may have a clock of their own. Where most ticks make a switch,
+/// gaps alone show nothing, or every n-th tick.
 fn tick_clock(seen: &Seen) -> Option<&TickClock> {
     let find = || {
         let (gaps, switches) = (handlers(seen), displaced(seen));
