@@ -52,9 +52,9 @@ pub(crate) struct FidelityArgs {
     /// machine's did, at the median; the default with --messages recorded), or a file of costs.
     #[arg(long, value_name = "CHOICE|FILE")]
     pub costs: Option<FidelityCosts>,
-    /// What becomes of recorded interrupts: subtract (they take no time), keep (theirs is the tasks' time), or replay
+    /// What becomes of recorded interrupts: keep (theirs is the tasks' time), subtract (they take no time), or replay
     /// (they take their CPU again).
-    #[arg(long, value_name = "CHOICE", default_value = "subtract")]
+    #[arg(long, value_name = "CHOICE", default_value = "keep")]
     pub interrupts: FidelityInterrupts,
     /// What becomes of tasks that the recording does not show: none, or replay (they take their CPU again where one
     /// is shown as idle although a task waits there).
@@ -175,6 +175,8 @@ struct Study<'a> {
     loaded: &'a Loaded,
     subject: Subject,
     topology: Topology,
+    recording: &'a KnownRecording,
+    /// The recording that the replay is compared with: that one, or that of `--against`.
     truth: &'a KnownRecording,
     truth_side: Side,
     by: MatchBy,
@@ -288,6 +290,7 @@ fn measure(input: &Path, args: &FidelityArgs, ui: &Ui) -> Result<Fidelity> {
         loaded: &loaded,
         subject,
         topology,
+        recording: &recording,
         truth,
         truth_side: Side::of(log, &summary, is_counted).map_err(contradicts)?,
         by: if other.is_some() { MatchBy::Name } else { MatchBy::Pid },
@@ -450,27 +453,33 @@ fn causes(
         Ok(())
     };
     let mode = if args.lenient { Mode::Lenient } else { Mode::Strict };
+    // as the workload of the study, but for one rule of derivation
+    let derived = |options: DeriveOptions| -> Result<Workload> {
+        let mut workload = load_as(input, mode, options, ui)?.workload;
+        if args.strangers == FidelityStrangers::Replay {
+            workload = with_strangers(workload, study.recording)?;
+        }
+        if let Some(wants_cpu) = &study.wants_cpu {
+            go_on(&mut workload, wants_cpu);
+        }
+        Ok(workload)
+    };
+    let own = DeriveOptions {
+        messages: args.messages,
+        interrupts: args.interrupts.rule(),
+        ..DeriveOptions::default()
+    };
     let mut asleep = match args.messages {
         Messages::None => workload.clone(),
-        _ => load_as(input, mode, DeriveOptions::default(), ui)?.workload,
+        _ => derived(DeriveOptions { messages: Messages::None, ..own })?,
     };
-    if let (Some(wants_cpu), true) = (&study.wants_cpu, args.messages != Messages::None) {
-        go_on(&mut asleep, wants_cpu);
-    }
     Dependencies::None.apply(&mut asleep);
     without(Cause::Messages, &asleep, None, own_costs)?;
     without(Cause::Costs, workload, None, Some(costs::measured()?))?;
-    if study.loaded.derived.is_some_and(|derived| derived.interrupt_ns > 0) {
-        let options = DeriveOptions {
-            interrupts: InterruptRule::Keep,
-            messages: args.messages,
-            ..DeriveOptions::default()
-        };
-        let mut kept = load_as(input, mode, options, ui)?;
-        if let Some(wants_cpu) = &study.wants_cpu {
-            go_on(&mut kept.workload, wants_cpu);
-        }
-        without(Cause::Interrupts, &kept.workload, None, own_costs)?;
+    let took_time = study.loaded.derived.is_some_and(|derived| derived.interrupt_ns > 0);
+    if took_time && args.interrupts != FidelityInterrupts::Keep {
+        let kept = derived(DeriveOptions { interrupts: InterruptRule::Keep, ..own })?;
+        without(Cause::Interrupts, &kept, None, own_costs)?;
     }
     without(Cause::Chance, workload, Some(Perturb::new(1)), own_costs)?;
     Ok(variants)
