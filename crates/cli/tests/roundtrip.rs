@@ -62,7 +62,8 @@ fn lives(workload: &Workload) -> BTreeMap<u32, Vec<Step>> {
     }
     let pid = |id: TaskId| workload.task(id).pid;
     let life = |task: &schedlab_workload::Task| {
-        let steps = task.events.iter().map(|event| {
+        let called = |event: &&Event| matches!(event.kind, EventKind::Call { .. });
+        let steps = task.events.iter().filter(|event| !called(event)).map(|event| {
             let what = match &event.kind {
                 EventKind::Fork { child, .. } => What::Fork(pid(*child)),
                 EventKind::Prio { change, .. } => {
@@ -70,6 +71,7 @@ fn lives(workload: &Workload) -> BTreeMap<u32, Vec<Step>> {
                 }
                 EventKind::Yield { .. } => What::Yield,
                 EventKind::Exec { .. } => panic!("EXEC comes back as where it put the task"),
+                EventKind::Call { .. } => unreachable!("taken out above"),
                 EventKind::Block { .. } => What::Block,
                 EventKind::Exit { .. } => What::Exit,
                 EventKind::Object { op, .. } => {

@@ -52,7 +52,7 @@ fn thread(task: &Task, otherwise: &mut BTreeMap<&'static str, u64>) -> ThreadPla
             EventKind::Exec { .. } => count("a new program is left out"),
             EventKind::Fork { .. } => count("a forked thread is there from the start"),
             EventKind::Prio { .. } => count("a change of class on the way is left out"),
-            EventKind::Block { .. } | EventKind::Exit { .. } => {}
+            EventKind::Call { .. } | EventKind::Block { .. } | EventKind::Exit { .. } => {}
         }
     }
     if task.cgroup.is_some() {

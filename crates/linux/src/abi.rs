@@ -11,7 +11,7 @@ use std::ffi::{c_char, c_int, c_void};
 use schedlab_log::Record;
 
 /// The version of the boundary that this crate speaks.
-pub const VERSION: u32 = 8;
+pub const VERSION: u32 = 9;
 
 /// Interrupts, as bits of [`Cpu::pending`] and [`Cpu::posted`].
 pub mod irq {
@@ -106,11 +106,15 @@ pub mod op {
     pub const CALL: u32 = 18;
     /// `sched_exec()`.
     pub const EXEC: u32 = 19;
+    /// Nothing: the end of a system call in which the task stayed.
+    pub const RETURN: u32 = 20;
 
     /// Flag of `BLOCK`: not interruptible.
     pub const F_UNINTERRUPTIBLE: u32 = 1;
     /// Flag of `WAKE`: the waker is about to block.
     pub const F_SYNC: u32 = 2;
+    /// Flag of all: the task stays within the system call until an operation without it.
+    pub const F_STAYS: u32 = 8;
     /// Flag of `SCHED`: children start with default parameters.
     pub const F_RESET_ON_FORK: u32 = 4;
     /// As a target: the task itself.

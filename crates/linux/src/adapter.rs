@@ -240,7 +240,8 @@ impl<S: Sink> LinuxKernel<S> {
             Stimulus::Timer(_) => self.kernel.raise(cpu, irq::TIMER),
             // SAFETY: the machine's list outlives the call of resume(), in which the handler runs.
             Stimulus::Device(tasks) => unsafe { self.kernel.raise_device(cpu, tasks) },
-            Stimulus::Op(task, operation) => self.operate(task, operation),
+            Stimulus::Op(task, operation) => self.operate(task, operation, 0),
+            Stimulus::Call(task, operation) => self.operate(task, operation, op::F_STAYS),
         }
     }
 
@@ -311,21 +312,21 @@ impl<S: Sink> LinuxKernel<S> {
     }
 
     #[inline(always)]
-    fn operate(&mut self, task: TaskId, operation: Op<'_>) {
+    fn operate(&mut self, task: TaskId, operation: Op<'_>, mut flags: u32) {
         let one = |op, a0| (op, [a0, 0, 0, 0, 0]);
-        let mut flags = 0;
         let (op, arg) = match operation {
             Op::Block => one(op::BLOCK, u64::MAX),
             Op::BlockUntil(time) => one(op::BLOCK, time.as_ns()),
             Op::Wake(target) => one(op::WAKE, u64::from(target.0)),
             Op::WakeSync(target) => {
-                flags = op::F_SYNC;
+                flags |= op::F_SYNC;
                 one(op::WAKE, u64::from(target.0))
             }
             Op::Yield => one(op::YIELD, 0),
             Op::Exec => one(op::EXEC, 0),
             Op::Exit => one(op::EXIT, 0),
-            Op::Fork(_) | Op::Set(..) => return self.operate_batch(task, operation),
+            Op::Return => one(op::RETURN, 0),
+            Op::Fork(_) | Op::Set(..) => return self.operate_batch(task, operation, flags),
         };
         self.kernel.operate(task, op, flags, arg);
     }
@@ -359,7 +360,7 @@ impl<S: Sink> LinuxKernel<S> {
     }
 
     #[cold]
-    fn operate_batch(&mut self, task: TaskId, operation: Op<'_>) {
+    fn operate_batch(&mut self, task: TaskId, operation: Op<'_>, flags: u32) {
         if self.extension.as_ref().is_some_and(|e| e.nr_schedulers() > 1) {
             self.count_strangers(task, &operation);
         }
@@ -372,7 +373,7 @@ impl<S: Sink> LinuxKernel<S> {
             _ => {}
         }
         let arg = [batch.ops.as_mut_ptr() as u64, batch.ops.len() as u64, 0, 0, 0];
-        self.kernel.operate(task, op::BATCH, 0, arg);
+        self.kernel.operate(task, op::BATCH, flags, arg);
         self.batches.insert(task, batch);
     }
 

@@ -160,3 +160,37 @@ fn a_tunable_changes_the_kernel_and_a_wrong_one_is_refused() {
         assert!(fault.reason.contains(said), "{fault}");
     });
 }
+
+/// When a child ends whose end wakes its parent of higher priority, in ms; the child has 4 ms to compute, the parent 5.
+fn end_of_child(object: PathBuf, call: &str) -> u64 {
+    let text = format!(
+        "schedlab-workload 7\n\
+         1 INIT 0 0 10 blocked name=parent policy=fifo prio=3\n\
+         2 INIT 0 0 20 runnable name=child policy=fifo prio=1\n\
+         3 WAKEUP 10 0 22 20 0\n\
+         4 EXIT 10 5ms\n\
+         {call}22 EXIT 20 4ms\n"
+    );
+    let ran = run(object, &text, "1", None, &[]);
+    assert_eq!(ran.outcome.end, End::AllDone);
+    let cpu: Vec<u64> = ran.tasks.iter().map(|task| task.cpu.as_ns() / 1_000_000).collect();
+    assert_eq!(cpu, [5, 4]);
+    let last = ran.log.iter().rfind(|r| r.kind == 1 && r.task == 1);
+    last.expect("the child leaves its CPU").time_ns / 1_000_000
+}
+
+/// Linux looks on its way to user mode whether another task is to have the CPU.
+#[test]
+fn a_parent_that_is_woken_by_a_call_preempts_its_child() {
+    in_child("a_parent_that_is_woken_by_a_call_preempts_its_child", |object| {
+        assert_eq!(end_of_child(object, ""), 9);
+    });
+}
+
+/// The same wakeup within exit(): there is no way to user mode.
+#[test]
+fn a_parent_that_is_woken_by_an_exit_waits_for_its_end() {
+    in_child("a_parent_that_is_woken_by_an_exit_waits_for_its_end", |object| {
+        assert_eq!(end_of_child(object, "21 CALL 20 4ms\n"), 4);
+    });
+}

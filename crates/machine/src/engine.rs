@@ -174,6 +174,8 @@ struct Run {
     finished: bool,
     /// It has computed before (kept only if kernel code takes time).
     has_run: bool,
+    /// It is within a system call that goes on ([`Stimulus::Call`]).
+    within: bool,
 }
 
 /// What made the kernel work, as far as that costs the task that computes next.
@@ -192,7 +194,7 @@ impl Charge {
             Stimulus::Timer([]) => Charge::Tick,
             Stimulus::Timer(_) | Stimulus::Device(_) => Charge::Interrupt,
             Stimulus::Continue => Charge::Ipi,
-            Stimulus::Op(..) => Charge::Own,
+            Stimulus::Op(..) | Stimulus::Call(..) => Charge::Own,
         }
     }
 }
@@ -294,6 +296,7 @@ impl<K: Kernel, O: Order> Machine<K, O> {
                 live: false,
                 finished: task.idle_forever,
                 has_run: false,
+                within: false,
             })
             .collect();
         Machine {
@@ -619,7 +622,8 @@ impl<K: Kernel, O: Order> Machine<K, O> {
                 CLASS_OP => {
                     let others = limit.min(Key::new(wheel_ns, CLASS_DEVICE));
                     match self.own_steps(cpu, others)? {
-                        Some((id, op)) => (cpu, Stimulus::Op(id, op)),
+                        Some((id, op, false)) => (cpu, Stimulus::Op(id, op)),
+                        Some((id, op, true)) => (cpu, Stimulus::Call(id, op)),
                         None => return Ok(true),
                     }
                 }
@@ -649,19 +653,35 @@ impl<K: Kernel, O: Order> Machine<K, O> {
     }
 
     /// The task on this CPU takes its next step, and those after it that do not enter the kernel and come before
-    /// anything else: other CPUs' events, the CPU's own timer, `others`. What it enters the kernel with; `None`: that
-    /// has been done, or another event comes first.
+    /// anything else: other CPUs' events, the CPU's own timer, `others`. What it enters the kernel with, and whether it
+    /// stays there; `None`: that has been done, or another event comes first.
     #[inline(always)]
-    fn own_steps(&mut self, cpu: CpuId, others: Key) -> Result<Option<(TaskId, Op<'static>)>, Box<Fault>> {
+    fn own_steps(
+        &mut self,
+        cpu: CpuId,
+        others: Key,
+    ) -> Result<Option<(TaskId, Op<'static>, bool)>, Box<Fault>> {
         let Cpu { user: id, timer, .. } = self.cpus[cpu.index()];
         loop {
             self.cpus[cpu.index()].since_ns = self.now_ns;
-            match self.next_step(cpu, id) {
-                Act::Enter(op) => return Ok(Some((id, op))),
+            let stays = self.program.steps[self.runs[id.index()].step].stays();
+            let act = self.next_step(cpu, id);
+            let was_within = std::mem::replace(&mut self.runs[id.index()].within, stays);
+            match act {
+                Act::Enter(op) => return Ok(Some((id, op, stays))),
+                Act::Seldom(code) => return self.operate_seldom(cpu, id, code, stays).map(|()| None),
+                // it does not enter the kernel: if it is there already, it stays or comes back
+                Act::Note { other, what, value } if was_within && !stays => {
+                    self.note(cpu, id, other, what, value);
+                    return Ok(Some((id, Op::Return, false)));
+                }
+                Act::Nothing if was_within && !stays => return Ok(Some((id, Op::Return, false))),
                 // it goes on computing
                 Act::Note { other, what, value } => self.note(cpu, id, other, what, value),
                 Act::Nothing => {}
-                Act::Seldom(code) => return self.operate_seldom(cpu, id, code).map(|()| None),
+            }
+            if stays {
+                self.runs[id.index()].within = was_within;
             }
             let key = timer.min(self.next_step_key(cpu, id));
             self.queue.set(cpu.index(), key);

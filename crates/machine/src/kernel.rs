@@ -176,6 +176,9 @@ pub enum Stimulus<'a> {
     Device(&'a [TaskId]),
     /// The task in user mode on this CPU (`task`, the one of the last [`Yield::User`]) enters the kernel to do this.
     Op(TaskId, Op<'a>),
+    /// As `Op`, and the task stays within the system call until its next `Op`. A CPU that is asked to choose another task
+    /// does so only then, unless the kernel is preempted within system calls.
+    Call(TaskId, Op<'a>),
 }
 
 /// An operation of the current task.
@@ -199,6 +202,8 @@ pub enum Op<'a> {
     Set(TaskId, &'a Change),
     /// End.
     Exit,
+    /// Nothing more: the system call that [`Stimulus::Call`] began is over.
+    Return,
 }
 
 /// A task to be created.

@@ -632,6 +632,7 @@ impl<P: Policy, S: Sink> Native<P, S> {
             Op::Fork(child) => self.spawn(cpu, child, Some(task)),
             Op::Yield => self.schedule(cpu, Stop::Yielded),
             Op::Exec => self.exec(cpu, task),
+            Op::Return => {}
             Op::Set(target, change) => self.set(cpu, target, change),
             Op::Exit => {
                 self.log(Kind::Exit, cpu, task, TaskId::IDLE.0, 0, 0);
@@ -729,12 +730,13 @@ impl<P: Policy, S: Sink> Kernel for Native<P, S> {
             Stimulus::Continue => {}
             Stimulus::Timer(sleepers) => self.timer_and_sleepers(cpu, sleepers),
             Stimulus::Device(tasks) => tasks.iter().for_each(|&task| self.wake(cpu, task, None)),
-            Stimulus::Op(task, op) => self.op(cpu, task, op),
+            Stimulus::Op(task, op) | Stimulus::Call(task, op) => self.op(cpu, task, op),
         }
         if self.wants.requests {
             self.requests(cpu);
         }
-        if self.cpus[cpu.index()].need_resched && self.fault.is_none() {
+        let stays = matches!(stimulus, Stimulus::Call(task, _) if self.view.current(cpu) == Some(task));
+        if self.cpus[cpu.index()].need_resched && !stays && self.fault.is_none() {
             if std::mem::take(&mut self.cpus[cpu.index()].must_move)
                 && let Some(task) = self.view.current(cpu)
                 && !self.view.allowed(task, cpu)

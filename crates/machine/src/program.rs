@@ -34,7 +34,7 @@ use crate::kernel::{Change, SpawnState};
 pub struct Step {
     /// CPU time from the previous step (or wakeup) to this one.
     pub after_ns: u64,
-    /// What, in the top byte, and its operand.
+    /// What, in the top byte, and its operand. The top bit: [`Step::stays`].
     packed: u64,
 }
 
@@ -94,6 +94,8 @@ impl Code {
 
 const OPERAND_BITS: u32 = 56;
 const OPERAND_MAX: u64 = (1 << OPERAND_BITS) - 1;
+/// The task stays within the system call ([`Step::stays`]).
+const STAYS: u64 = 1 << 63;
 
 impl Step {
     /// `code` after `after_ns`.
@@ -118,11 +120,22 @@ impl Step {
         Step { after_ns, packed: tag << OPERAND_BITS | operand.min(OPERAND_MAX) }
     }
 
+    /// The same, within a system call that goes on.
+    fn within_call(self) -> Step {
+        Step { packed: self.packed | STAYS, ..self }
+    }
+
+    /// Whether the task stays within the system call, so that its CPU chooses nobody else yet.
+    #[inline]
+    pub fn stays(self) -> bool {
+        self.packed & STAYS != 0
+    }
+
     /// What it does.
     #[inline]
     pub fn code(self) -> Code {
         let operand = self.packed & OPERAND_MAX;
-        match self.packed >> OPERAND_BITS {
+        match (self.packed & !STAYS) >> OPERAND_BITS {
             0 => Code::BlockTimer(operand),
             1 => Code::BlockDevice(operand),
             2 => Code::BlockToken(operand as u32),
@@ -471,7 +484,7 @@ impl Program {
             };
             self.steps.push(Step::new(0, code));
         }
-        let mut ended = false;
+        let (mut ended, mut within_call) = (false, false);
         while let Some((index, event)) = events.next() {
             let Some(length) = event.kind.length() else {
                 self.count("wakeup without a block before it", 1);
@@ -484,8 +497,12 @@ impl Program {
                     place_ns = place_ns.max(at_ns);
                 }
                 let place_ns = place_ns.min(length.as_ns().max(at_ns));
-                self.steps.push(Step::new(place_ns - at_ns, Code::Deliver(delivery.token)));
+                self.push(Step::new(place_ns - at_ns, Code::Deliver(delivery.token)), within_call);
                 at_ns = place_ns;
+            }
+            if matches!(event.kind, EventKind::Call { .. }) {
+                within_call = true;
+                continue;
             }
             let length_ns = length.as_ns().max(at_ns);
             let after_ns = length_ns - at_ns;
@@ -514,9 +531,11 @@ impl Program {
                         }
                     }
                 }
+                EventKind::Call { .. } => unreachable!("is no step of its own"),
                 EventKind::Wakeup(_) => unreachable!("has no length"),
             };
-            self.steps.push(Step::new(after_ns, code));
+            within_call &= !matches!(event.kind, EventKind::Block { .. } | EventKind::Exit { .. });
+            self.push(Step::new(after_ns, code), within_call);
             if ended {
                 self.count("events after a task's end", events.len() as u64);
                 break;
@@ -529,6 +548,10 @@ impl Program {
         let idle_forever = init_blocked && self.steps[first_step].code() == Code::BlockForever;
         self.tasks.push(ProgramTask::new(task, first_step, idle_forever));
         debug_assert_eq!(self.tasks.len(), id.index() + 1);
+    }
+
+    fn push(&mut self, step: Step, within_call: bool) {
+        self.steps.push(if within_call { step.within_call() } else { step });
     }
 
     /// New settings of a task, which a step refers to.

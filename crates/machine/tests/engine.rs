@@ -7,7 +7,7 @@ use schedlab_machine::native::Native;
 use schedlab_machine::policy::{Arrival, Policy, Stop, View};
 use schedlab_machine::{End, EndlessWait, Machine, Outcome, Program, Setup, WaitsFor};
 use schedlab_topology::Topology;
-use schedlab_units::{CpuId, Nice, SchedParams, Span, TaskId};
+use schedlab_units::{CpuId, Nice, SchedParams, SchedPolicy, Span, TaskId};
 use schedlab_workload::*;
 
 fn ms(n: u64) -> Span {
@@ -161,6 +161,47 @@ fn a_producer_wakes_a_consumer() {
     );
     let waking = records.iter().find(|r| r.kind() == Some(Kind::Waking)).unwrap();
     assert_eq!((waking.task(), waking.other(), waking.flags), (TaskId(1), TaskId(0), 0));
+}
+
+/// Within a system call nobody else gets the CPU: who wakes a task of higher priority and then sleeps or ends does that first.
+#[test]
+fn what_a_call_wakes_comes_when_the_call_is_over() {
+    // ms   0         1
+    //      01234567890         A wakes B at 4, and ends at 4; B has the higher priority
+    // cpu0 AAAABBB.            without CALL: A is preempted at 4, and ends at 7
+    let fifo = |rt_priority| SchedParams { policy: SchedPolicy::Fifo, rt_priority, ..SchedParams::default() };
+    let ends = |calls: bool| {
+        let events: Vec<EventKind> = calls.then(|| call_at(4)).into_iter().chain([exit(4)]).collect();
+        let last = events.len() as u64 - 1;
+        let mut tasks = [task(1, RUNNABLE, events), task(2, BLOCKED, vec![woken_by(0, last, 0), exit(3)])];
+        (tasks[0].params, tasks[1].params) = (Some(fifo(1)), Some(fifo(2)));
+        let (outcome, records) = run("posix", 1, None, &tasks);
+        assert_eq!((outcome.end, outcome.duration), (End::AllDone, ms(7)));
+        records.iter().find(|r| r.kind() == Some(Kind::Exit) && r.task() == TaskId(0)).unwrap().time()
+    };
+    assert_eq!([ends(false), ends(true)].map(|at| at.as_ns()), [7_000_000, 4_000_000]);
+    // a sleep whose wakeup has come already ends the call, too
+    // ms   0         1
+    //      01234567890         C wakes A before A runs; A wakes B at 3, does not sleep, and is preempted then
+    // cpu0 CAABAAA
+    let mut tasks = [
+        task(1, RUNNABLE, vec![call_at(2), block(2), woken_by(2, 0, 0), exit(3)]),
+        task(2, BLOCKED, vec![woken_by(0, 1, 0), exit(1)]),
+        task(3, RUNNABLE, vec![exit(1)]),
+    ];
+    for (task, rt_priority) in tasks.iter_mut().zip([1, 2, 3]) {
+        task.params = Some(fifo(rt_priority));
+    }
+    let (outcome, records) = run("posix", 1, None, &tasks);
+    assert_eq!((outcome.end, outcome.tokens_early), (End::AllDone, 1));
+    assert_eq!(
+        switches(&records),
+        ["0ns cpu0 idle>t2", "1ms cpu0 t2>t0", "3ms cpu0 t0>t1", "4ms cpu0 t1>t0", "7ms cpu0 t0>idle"]
+    );
+}
+
+fn call_at(length: u64) -> EventKind {
+    EventKind::Call { length: ms(length) }
 }
 
 #[test]

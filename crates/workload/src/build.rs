@@ -392,6 +392,11 @@ impl Life<'_> {
         self.running(|length| EventKind::Exec { length })
     }
 
+    /// Begins a system call, which its next BLOCK or EXIT ends.
+    pub fn calls(self) -> Self {
+        self.running(|length| EventKind::Call { length })
+    }
+
     /// Changes settings, its own or another task's.
     pub fn set(self, change: ParamChange) -> Self {
         self.running(|length| EventKind::Prio { length, change: Box::new(change) })

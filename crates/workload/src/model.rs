@@ -15,6 +15,8 @@ pub(crate) const OBJECTS_VERSION: u32 = 4;
 const EXEC_VERSION: u32 = 5;
 /// The version of both forms on disk that knows timers which skip.
 const SKIP_VERSION: u32 = 6;
+/// The version of both forms on disk that has CALL.
+const CALL_VERSION: u32 = 7;
 
 /// Index into [`Workload::cgroups`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -126,6 +128,13 @@ pub enum EventKind {
     },
     /// Executes a new program (`execve`): the scheduler may choose another CPU for it. It runs on.
     Exec {
+        /// CPU time since the last wakeup.
+        length: Span,
+    },
+    /// Begins a system call in which it will sleep or end. What follows, up to and with its next BLOCK or EXIT, happens
+    /// within that call: whom it wakes or forks there cannot have its CPU before, unless the kernel is one that
+    /// is preempted within system calls.
+    Call {
         /// CPU time since the last wakeup.
         length: Span,
     },
@@ -305,6 +314,7 @@ impl EventKind {
             EventKind::Prio { .. } => "PRIO",
             EventKind::Yield { .. } => "YIELD",
             EventKind::Exec { .. } => "EXEC",
+            EventKind::Call { .. } => "CALL",
             EventKind::Block { .. } => "BLOCK",
             EventKind::Object { op, .. } => op.name(),
             EventKind::Wakeup(_) => "WAKEUP",
@@ -316,13 +326,15 @@ impl EventKind {
         matches!(self, EventKind::Wakeup(Wakeup::External { source, .. }) if source.is_instant())
     }
     /// The version of both forms on disk that knows it: 2 for timers set for an instant, 3 for wakeups by what only a
-    /// recording tells, 4 for what happens at objects, 5 for EXEC, 6 for timers that skip.
+    /// recording tells, 4 for what happens at objects, 5 for EXEC, 6 for timers that skip, 7 for
+    /// CALL.
     #[inline]
     pub fn version(&self) -> u32 {
         match self {
             EventKind::Wakeup(Wakeup::External { source, .. }) => source.version(),
             EventKind::Object { .. } => OBJECTS_VERSION,
             EventKind::Exec { .. } => EXEC_VERSION,
+            EventKind::Call { .. } => CALL_VERSION,
             _ => 1,
         }
     }
@@ -333,6 +345,7 @@ impl EventKind {
             | EventKind::Prio { length, .. }
             | EventKind::Yield { length }
             | EventKind::Exec { length }
+            | EventKind::Call { length }
             | EventKind::Block { length }
             | EventKind::Object { length, .. }
             | EventKind::Exit { length } => Some(*length),

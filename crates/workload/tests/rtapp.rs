@@ -30,7 +30,7 @@ fn life(workload: &Workload, name: &str) -> String {
         EventKind::Block { length } => format!("B{}", ms(*length)),
         EventKind::Exit { length } => format!("E{}", ms(*length)),
         EventKind::Yield { length } => format!("Y{}", ms(*length)),
-        EventKind::Exec { .. } => panic!("no description has EXEC"),
+        EventKind::Exec { .. } | EventKind::Call { .. } => panic!("no description has EXEC or CALL"),
         EventKind::Fork { length, child } => format!("F{}:{}", ms(*length), workload.task(*child).name),
         EventKind::Prio { length, change } => {
             let cpus = change.affinity.as_ref().map(|set| set.to_string()).unwrap_or_default();

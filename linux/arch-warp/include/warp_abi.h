@@ -24,7 +24,7 @@
 #ifndef WARP_ABI_H
 #define WARP_ABI_H
 
-#define WARP_ABI_VERSION 8
+#define WARP_ABI_VERSION 9
 
 #include "warp_cpu.h"
 
@@ -55,11 +55,13 @@
 
 #define WARP_OP_SETSID	 17	/* setsid(): a session of its own, and with it an autogroup. result: the session or -errno */
 #define WARP_OP_CALL	 18	/* a0: address of long f(void *) in an object that the simulator has loaded, a1: its argument */
+#define WARP_OP_RETURN	 20	/* nothing: a system call that WARP_F_STAYS kept open is over */
 #define WARP_OP_EXEC	 19	/* sched_exec(): what execve() has the scheduler do; there is no new program */
 
 #define WARP_F_UNINTERRUPTIBLE 1	/* TASK_UNINTERRUPTIBLE instead of TASK_INTERRUPTIBLE */
 #define WARP_F_SYNC	       2	/* the waker is about to block: WF_SYNC */
 #define WARP_F_RESET_ON_FORK   4
+#define WARP_F_STAYS	       8	/* any: the task stays within the system call until an operation without this flag */
 
 /* An element of WARP_OP_BATCH. */
 struct warp_op {

@@ -138,14 +138,37 @@ void warp_interrupt_kernel(void)
 	warp_interrupts(&regs);
 }
 
+/*
+ * Kernel: a system call may wake others and then sleep or end, and nobody gets the CPU in between: need_resched() is looked at on return
+ * to user mode, and where code says cond_resched(). Ours: the task does not return to user mode until it has said all that belongs to one
+ * call; time that passes meanwhile is spent in the kernel, with interrupts on and preemption enabled, as CONFIG_PREEMPT decides.
+ * Could falsify: a real call has a cond_resched() between its wakeup and its sleep, or is preempted between the two.
+ */
+static noinline void warp_stay(struct warp_task *box)
+{
+	while (!box->op) {
+		warp_this->task = warp_task_id(current);
+		warp_leave(WARP_USER);
+		if (warp_this->pending)
+			warp_interrupt_kernel();
+	}
+}
+
 /* The system call path around an operation. */
 static __always_inline void warp_system_call(struct pt_regs *regs, struct warp_task *box)
 {
 	warp_this->irq_on = 0;
 	irqentry_enter_from_user_mode(regs);
 	local_irq_enable();
-	box->result = warp_operation(box);
-	box->done++;
+	for (;;) {
+		unsigned int stays = box->flags & WARP_F_STAYS;
+
+		box->result = warp_operation(box);
+		box->done++;
+		if (likely(!stays))
+			break;
+		warp_stay(box);
+	}
 	local_irq_disable();
 	irqentry_exit_to_user_mode(regs);
 	warp_this->irq_on = 1;

@@ -397,6 +397,7 @@ fn described(workload: &Workload, event: &Event) -> String {
         }
         EventKind::Yield { length }
         | EventKind::Exec { length }
+        | EventKind::Call { length }
         | EventKind::Block { length }
         | EventKind::Exit { length } => {
             format!("after {} of CPU time", long(*length))

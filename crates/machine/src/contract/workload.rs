@@ -103,6 +103,7 @@ impl Life<'_> {
             length += self.run();
             match self.random.below(8) {
                 0 if length.as_ns().is_multiple_of(2) => self.events.push(EventKind::Exec { length }),
+                0 if length.as_ns().is_multiple_of(3) => self.events.push(EventKind::Call { length }),
                 0 => self.events.push(EventKind::Yield { length }),
                 1 | 2 => {
                     let change = Box::new(self.change());

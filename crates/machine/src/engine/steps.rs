@@ -192,7 +192,13 @@ impl<K: Kernel, O: Order> Machine<K, O> {
 
     /// The operations that hand the kernel more than a number, or need a look at what has come of them.
     #[inline(never)]
-    pub(super) fn operate_seldom(&mut self, cpu: CpuId, id: TaskId, code: Code) -> Result<(), Box<Fault>> {
+    pub(super) fn operate_seldom(
+        &mut self,
+        cpu: CpuId,
+        id: TaskId,
+        code: Code,
+        stays: bool,
+    ) -> Result<(), Box<Fault>> {
         match code {
             Code::Fork(child) => {
                 self.born(TaskId(child));
@@ -206,7 +212,7 @@ impl<K: Kernel, O: Order> Machine<K, O> {
                     state: SpawnState::Runnable,
                     cpu: None,
                 };
-                self.enter(cpu, id, Op::Fork(&spawn))
+                self.enter(cpu, id, Op::Fork(&spawn), stays)
             }
             Code::Set(change) => {
                 let program = Arc::clone(&self.program);
@@ -214,14 +220,14 @@ impl<K: Kernel, O: Order> Machine<K, O> {
                 let (target, change) = &program.changes[change as usize];
                 let target = target.unwrap_or(id);
                 self.note_words(cpu, id, target, words);
-                self.enter(cpu, id, Op::Set(target, change))
+                self.enter(cpu, id, Op::Set(target, change), stays)
             }
             Code::Exec => {
                 self.note(cpu, id, TaskId::IDLE, note::EXEC, 0);
-                self.enter(cpu, id, Op::Exec)
+                self.enter(cpu, id, Op::Exec, stays)
             }
             Code::Yield => {
-                self.enter(cpu, id, Op::Yield)?;
+                self.enter(cpu, id, Op::Yield, stays)?;
                 if self.cpus[cpu.index()].user == id {
                     self.note(cpu, id, TaskId::IDLE, note::YIELD, 0);
                 }
@@ -243,9 +249,9 @@ impl<K: Kernel, O: Order> Machine<K, O> {
         }
     }
 
-    fn enter(&mut self, cpu: CpuId, id: TaskId, op: Op<'_>) -> Result<(), Box<Fault>> {
+    fn enter(&mut self, cpu: CpuId, id: TaskId, op: Op<'_>, stays: bool) -> Result<(), Box<Fault>> {
         self.settle_costs(id, op);
-        self.step(cpu, Stimulus::Op(id, op))
+        self.step(cpu, if stays { Stimulus::Call(id, op) } else { Stimulus::Op(id, op) })
     }
 
     /// Notes what a task does that changes nothing in the schedule.

@@ -29,9 +29,9 @@ pub use write::{BinaryWriter, write_binary};
 /// First bytes of a binary workload. (The first has its top bit set, so that no text starts like it.)
 pub const BINARY_MAGIC: [u8; 8] = *b"\x89SLWLOAD";
 /// The newest version. Version 2 added timers set for an instant, version 3 the evidence of recordings on external
-/// wakeups, version 4 objects, version 5 EXEC. The lowest version that has all that occurs is written
-/// ([`crate::Workload::version`]).
-pub const BINARY_VERSION: u32 = 6;
+/// wakeups, version 4 objects, version 5 EXEC, version 6 timers that skip, version 7 CALL. The lowest version that has
+/// all that occurs is written ([`crate::Workload::version`]).
+pub const BINARY_VERSION: u32 = 7;
 
 /// Bytes of the file's and of a chunk's header.
 const FILE_HEADER: usize = 16;
@@ -77,6 +77,8 @@ mod tag {
     // 35 is kept for deadlines of jobs
     /// Version 5.
     pub const EXEC: u8 = 36;
+    /// Version 7.
+    pub const CALL: u8 = 37;
     /// The identifier is not the previous one's plus one; the difference follows.
     pub const EID: u8 = 8;
 

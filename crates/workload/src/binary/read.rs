@@ -418,6 +418,7 @@ fn event(c: &mut Cursor<'_>, last_eid: &mut u64, since_wakeup: &mut u64) -> Opti
         tag::PRIO => EventKind::Prio { length, change: Box::new(change(c)?) },
         tag::YIELD => EventKind::Yield { length },
         tag::EXEC => EventKind::Exec { length },
+        tag::CALL => EventKind::Call { length },
         tag::BLOCK => EventKind::Block { length },
         tag::EXIT => EventKind::Exit { length },
         tag::OBJECT => {

@@ -242,6 +242,7 @@ fn put_event(out: &mut Vec<u8>, event: &Event, last_eid: &mut u64, since_wakeup:
         EventKind::Prio { .. } => tag::PRIO,
         EventKind::Yield { .. } => tag::YIELD,
         EventKind::Exec { .. } => tag::EXEC,
+        EventKind::Call { .. } => tag::CALL,
         EventKind::Block { .. } => tag::BLOCK,
         EventKind::Exit { .. } => tag::EXIT,
         EventKind::Object { .. } => tag::OBJECT,

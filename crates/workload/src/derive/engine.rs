@@ -3,7 +3,7 @@
 use super::groups::Moves;
 use super::interrupts::Interrupts;
 use super::snapshot::{ProcRow, ProcSnapshot};
-use super::tasks::{Cause, Evidence, Tasks, Where};
+use super::tasks::{Cause, Evidence, Task, Tasks, Where};
 use super::{DeriveOptions, Summary, YieldRule};
 use crate::messages::Channels;
 use crate::{Birth, EventKind, ExternalSource, InitState, Messages, ObjectOp, Recorded};
@@ -262,10 +262,12 @@ impl<'a> Deriver<'a> {
                     self.tasks.list[task].booked_ns += runtime_ns.min(DURATION_MAX_NS);
                 }
             }
-            SchedEvent::Exit { .. }
-            | SchedEvent::Exec { .. }
-            | SchedEvent::Migrate { .. }
-            | SchedEvent::Other { .. } => {}
+            SchedEvent::Exit { pid, .. } => {
+                if let Some(task) = self.running(pid) {
+                    self.tasks.list[task].calls.ends_from_ns = Some(self.tasks.cpu_now(task, self.now_ns));
+                }
+            }
+            SchedEvent::Exec { .. } | SchedEvent::Migrate { .. } | SchedEvent::Other { .. } => {}
         }
         self.cpus[cpu].last_event_ns = event.time_ns;
     }
@@ -480,6 +482,12 @@ impl<'a> Deriver<'a> {
             | TaskState::Parked
             | TaskState::Idle => {
                 self.tasks.emit(task, self.now_ns, |length| EventKind::Block { length });
+                let Task { events, calls, .. } = &mut self.tasks.list[task];
+                if let (TaskState::Uninterruptible, [.., fork, block]) = (state, &events[..])
+                    && matches!(fork.kind, EventKind::Fork { .. })
+                {
+                    calls.vforks.push(block.eid);
+                }
                 self.tasks.list[task].at = Where::Blocked { since_ns: self.now_ns };
                 let early_ns = self.options.early_wake_ns;
                 if let Some((at_ns, _)) = self.tasks.list[task].early_wake

@@ -1,5 +1,6 @@
 //! From observations to a workload: who stays, which wakeups are dependent, what the snapshot adds.
 
+use super::calls;
 use super::engine::Deriver;
 use super::groups::Cgroups;
 use super::tasks::{Evidence, Task, Wake, Where, count_outside};
@@ -41,6 +42,7 @@ impl Deriver<'_> {
         let mut workload = Workload::default();
         let mut cgroups = Cgroups::new(self.snapshot, cpu_count);
         let mut by_tid = BTreeMap::new();
+        let mut shown = Vec::new();
         // in the order in which tasks and moves name them
         let groups: Vec<CgroupId> =
             std::mem::take(&mut self.moves.paths).iter().map(|path| cgroups.of_move(path)).collect();
@@ -52,6 +54,7 @@ impl Deriver<'_> {
                 Birth::Init { .. } => self.snapshot.and_then(|snapshot| snapshot.row(task.tid.0)),
                 Birth::Fork { .. } => None,
             };
+            shown.push(std::mem::take(&mut task.calls));
             let birth = self.birth(&mut task, &rows, start_ns);
             let mut events = std::mem::take(&mut task.events);
             // settings that an export states are what they are; a call's mask of all CPUs binds nobody
@@ -100,6 +103,7 @@ impl Deriver<'_> {
             self.channels.renumber(&rows);
             self.summary.kick = put_in(&mut workload, &self.channels);
         }
+        calls::mark(&mut workload, &shown);
         if self.stolen.iter().any(|stretches| !stretches.is_empty()) {
             let mut builder = Builder::of(workload);
             for (cpu, stretches) in (0..).zip(&self.stolen).filter(|(_, stretches)| !stretches.is_empty()) {
@@ -225,7 +229,10 @@ impl Deriver<'_> {
             }
             EventKind::Block { .. } => self.summary.blocks += 1,
             EventKind::Yield { .. } => self.summary.yields += 1,
-            EventKind::Exec { .. } | EventKind::Exit { .. } | EventKind::Object { .. } => {}
+            EventKind::Exec { .. }
+            | EventKind::Call { .. }
+            | EventKind::Exit { .. }
+            | EventKind::Object { .. } => {}
         }
         true
     }

@@ -40,6 +40,7 @@
 //!
 //! A task that is on a CPU or waits for one when the trace ends gets a last BLOCK, so that its CPU time is complete.
 
+mod calls;
 mod causes;
 mod engine;
 mod finish;

@@ -105,6 +105,8 @@ pub(super) struct Task {
     pub new_children: Vec<u32>,
     /// Inside `sched_yield`.
     pub in_yield: bool,
+    /// What shows that calls of its wake and then sleep or end.
+    pub calls: Calls,
     pub prio: PrioState,
     /// How often it came to a CPU or left one, and how often the other end of that stay was not in the trace.
     pub stays: u64,
@@ -116,6 +118,15 @@ pub(super) struct Task {
     pub softirq_thread: bool,
     /// Its external wakeups.
     pub outside: WakeupCounts,
+}
+
+/// What a recording shows of the system calls in which a task wakes others and then sleeps or ends.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Calls {
+    /// Sleeps right after a fork that no signal ends: vfork().
+    pub vforks: Vec<EventId>,
+    /// CPU time since its last wakeup at which its end began (`sched_process_exit`), ns.
+    pub ends_from_ns: Option<u64>,
 }
 
 /// `since_ns` of a task that stays on its CPU while an interrupt has it: no time passes for it.
@@ -217,6 +228,7 @@ impl Tasks {
             early_wake: None,
             woken_from: None,
             new_children: Vec::new(),
+            calls: Calls::default(),
             in_yield: false,
             prio: PrioState::default(),
             stays: 0,
@@ -290,6 +302,7 @@ impl Tasks {
         task.events.push(Event { eid, kind: EventKind::Wakeup(wakeup) });
         task.cpu_ns = 0;
         task.last_length_ns = 0;
+        task.calls.ends_from_ns = task.calls.ends_from_ns.map(|_| 0);
         (task.early_wake, task.woken_from) = (None, None);
         task.at = Where::Runnable { since_ns: now_ns, woken: true };
     }

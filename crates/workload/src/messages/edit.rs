@@ -127,6 +127,7 @@ pub(super) fn set_length(kind: &mut EventKind, to: Span) {
         | EventKind::Prio { length, .. }
         | EventKind::Yield { length }
         | EventKind::Exec { length }
+        | EventKind::Call { length }
         | EventKind::Block { length }
         | EventKind::Object { length, .. }
         | EventKind::Exit { length } => *length = to,

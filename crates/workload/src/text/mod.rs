@@ -23,6 +23,7 @@
 //! eid PRIO   pid  length  [nice= | policy= ...] [affinity=] [cgroup=] [target=PID] [renice=N]
 //! eid YIELD  pid  length
 //! eid EXEC   pid  length                           a new program: the scheduler may choose another CPU for it
+//! eid CALL   pid  length                           a system call: what follows, up to BLOCK or EXIT, is within it
 //! eid BLOCK  pid  length
 //! eid WAKEUP pid  length  deid dpid distance       waits for another task's event
 //! eid WAKEUP pid  length  [0 0 0] [source]         external
@@ -60,7 +61,8 @@
 //! * A child without words inherits its parent's settings; a task without a name is called `task-PID`; `row=`
 //!   (written only where the order of the lines does not tell) is the task's number in results.
 //! * Version 1 of the form has of the sources `timer` and `device`, version 2 those set for an instant, version 3
-//!   all; version 4 has objects, version 5 EXEC. The lowest that has what occurs is written.
+//!   all; version 4 has objects, version 5 EXEC, version 6 timers that skip, version 7 CALL. The lowest that has what
+//!   occurs is written.
 //! * A file without the header line is taken for version 1 if its first line is an event.
 //!
 //! The writer's form is canonical: INIT lines first, then task by task, each in its order; durations in the
@@ -89,6 +91,6 @@ pub use write::{change_words, write_text};
 /// First word of a text file.
 pub const TEXT_HEADER: &str = "schedlab-workload";
 /// The newest version. Version 2 added timers set for an instant, version 3 the evidence of recordings on external
-/// wakeups, version 4 objects, version 5 EXEC. The lowest version that has all that occurs is written
-/// ([`crate::Workload::version`]).
-pub const TEXT_VERSION: u32 = 6;
+/// wakeups, version 4 objects, version 5 EXEC, version 6 timers that skip, version 7 CALL. The lowest version that has
+/// all that occurs is written ([`crate::Workload::version`]).
+pub const TEXT_VERSION: u32 = 7;

@@ -616,6 +616,7 @@ impl<'a> Reader<'a> {
             }
             Body::Yield => EventKind::Yield { length },
             Body::Exec => EventKind::Exec { length },
+            Body::Call => EventKind::Call { length },
             Body::Block => EventKind::Block { length },
             Body::Exit => EventKind::Exit { length },
             Body::Object(act) => self.at_object(act, length)?,

@@ -93,6 +93,7 @@ pub(super) enum Body {
     Prio(Box<Attributes>),
     Yield,
     Exec,
+    Call,
     Block,
     Exit,
     External(ExternalSource),
@@ -168,9 +169,8 @@ impl Event {
     }
 }
 
-const TYPES: &str =
-    "FORK, INIT, PRIO, YIELD, EXEC, BLOCK, WAKEUP, EXIT, or what is done at an object (SEND, RECV, ...)";
-const KINDS: [&str; 8] = ["FORK", "INIT", "PRIO", "YIELD", "EXEC", "BLOCK", "WAKEUP", "EXIT"];
+const TYPES: &str = "FORK, INIT, PRIO, YIELD, EXEC, CALL, BLOCK, WAKEUP, EXIT, or what is done at an object (SEND, RECV, ...)";
+const KINDS: [&str; 9] = ["FORK", "INIT", "PRIO", "YIELD", "EXEC", "CALL", "BLOCK", "WAKEUP", "EXIT"];
 
 /// Parses the words of a line; there is at least one.
 pub(super) fn parse(words: &[Word<'_>]) -> Parsed<Statement> {
@@ -259,6 +259,7 @@ fn event(first: Word<'_>, rest: &mut Rest<'_>) -> Parsed<Statement> {
         "PRIO" => Body::Prio(Box::new(Attributes::parse(rest.take(), Attributes::PRIO)?)),
         "YIELD" => Body::Yield,
         "EXEC" => Body::Exec,
+        "CALL" => Body::Call,
         "BLOCK" => Body::Block,
         "EXIT" => Body::Exit,
         _ if act => Body::Object(objects::act(kind.text, rest)?),

@@ -401,6 +401,7 @@ impl Writer<'_> {
             }
             EventKind::Yield { length }
             | EventKind::Exec { length }
+            | EventKind::Call { length }
             | EventKind::Block { length }
             | EventKind::Exit { length } => {
                 self.span(*length);

@@ -346,6 +346,7 @@ impl Cut {
             }
             EventKind::Yield { length }
             | EventKind::Exec { length }
+            | EventKind::Call { length }
             | EventKind::Block { length }
             | EventKind::Object { length, .. }
             | EventKind::Exit { length } => {

@@ -114,6 +114,7 @@ impl Scale {
             | EventKind::Prio { length, .. }
             | EventKind::Yield { length }
             | EventKind::Exec { length }
+            | EventKind::Call { length }
             | EventKind::Block { length }
             | EventKind::Exit { length } => *length = cpu.apply(*length),
             EventKind::Object { length, op, .. } => {

@@ -12,7 +12,8 @@ use schedlab_units::{Span, TaskId};
 use std::collections::BTreeMap;
 
 /// Names of the types, in the order of [`Survey::events`].
-const TYPES: [&str; 9] = ["INIT", "FORK", "PRIO", "YIELD", "BLOCK", "WAKEUP", "EXIT", "OBJECT", "EXEC"];
+const TYPES: [&str; 10] =
+    ["INIT", "FORK", "PRIO", "YIELD", "BLOCK", "WAKEUP", "EXIT", "OBJECT", "EXEC", "CALL"];
 
 /// A summary.
 #[derive(Clone, Debug, PartialEq)]
@@ -255,6 +256,7 @@ fn type_index(kind: &EventKind) -> usize {
         EventKind::Exit { .. } => 6,
         EventKind::Object { .. } => 7,
         EventKind::Exec { .. } => 8,
+        EventKind::Call { .. } => 9,
     }
 }
 
@@ -290,6 +292,7 @@ impl Life {
             EventKind::Wakeup(Wakeup::Dependent { .. }) => column.woken += 1,
             EventKind::Exit { .. } => column.exit = true,
             EventKind::Exec { .. }
+            | EventKind::Call { .. }
             | EventKind::Block { .. }
             | EventKind::Object { .. }
             | EventKind::Wakeup(Wakeup::External { .. }) => {}

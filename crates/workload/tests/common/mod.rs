@@ -137,7 +137,7 @@ fn life(draw: &mut Draw, workload: &Workload, row: u32, size: u64) -> Vec<Event>
     let mut length = Span::ZERO;
     for _ in 0..draw.below(size + 1) {
         length += draw.span();
-        match draw.below(9) {
+        match draw.below(10) {
             0 => {
                 let nr = u64::from(workload.tasks.len() as u32);
                 let change = ParamChange {
@@ -151,6 +151,7 @@ fn life(draw: &mut Draw, workload: &Workload, row: u32, size: u64) -> Vec<Event>
             }
             1 => kinds.push(EventKind::Yield { length }),
             7 => kinds.push(EventKind::Exec { length }),
+            8 => kinds.push(EventKind::Call { length }),
             6 => at_objects(draw, workload, length, &mut kinds),
             2 => kinds.extend(children.pop().map(|child| EventKind::Fork { length, child })),
             _ => {

@@ -242,11 +242,12 @@ fn a_wait_for_a_child_ends_with_the_child() {
     trace.switch(0, 0, 0, 'R', 1).fork(2, 0, 1, 2).wakeup_new(2, 0, 1, 2);
     // vfork: until the child executes a program
     trace.switch(4, 0, 1, 'D', 2).waking(5, 0, 2, 1).switch(300, 0, 2, 'R', 1).switch(302, 0, 1, 'S', 2);
-    trace.waking(310, 0, 2, 1).switch(312, 0, 2, 'X', 1);
+    trace.exit(307, 0, 2).waking(310, 0, 2, 1).switch(312, 0, 2, 'X', 1);
     trace.push(314, 0, 1, Context::Task, SchedEvent::ChildTaken).switch(316, 0, 1, 'X', 0);
     let workload = derive(&trace, Messages::Recorded);
-    assert_eq!(life(task(&workload, 1)), "F2 B4 W<-305 R1@2 E6");
-    assert_eq!(life(task(&workload, 2)), "S1@306 E306");
+    // fork and wait are one call, and so are the word to the parent and the end
+    assert_eq!(life(task(&workload, 1)), "C2 F2 B4 W<-305 R1@2 E6");
+    assert_eq!(life(task(&workload, 2)), "C305 S1@306 E306");
     let [children] = &workload.objects[..] else { panic!("{:?}", workload.objects) };
     assert!(children.name.starts_with("children"), "{}", children.name);
     let note = &workload.notes["messages"];
@@ -255,7 +256,19 @@ fn a_wait_for_a_child_ends_with_the_child() {
     trace.events.retain(|event| !matches!(event.what, SchedEvent::ChildTaken));
     let workload = derive(&trace, Messages::Recorded);
     assert!(workload.objects.is_empty(), "{:?}", workload.objects);
-    assert_eq!(life(task(&workload, 2)), "E306");
+    assert_eq!(life(task(&workload, 2)), "C303 E306");
+    // what a task does before its end begins is not within it
+    trace.events.retain(|event| !matches!(event.what, SchedEvent::Exit { .. }));
+    assert_eq!(life(task(&derive(&trace, Messages::Recorded), 2)), "E306");
+    // a sleep that a signal ends is another call than the fork
+    for event in &mut trace.events {
+        if let SchedEvent::Switch { prev_state, .. } = &mut event.what
+            && *prev_state == TaskState::Uninterruptible
+        {
+            *prev_state = TaskState::Interruptible;
+        }
+    }
+    assert_eq!(life(task(&derive(&trace, Messages::Recorded), 1)), "F2 B4 W<-305 B2 W8 E6");
 }
 
 /// Two connections with a message each, whose reader polls: which comes first is the same to it.

@@ -118,6 +118,11 @@ impl Trace {
             SchedEvent::Fork { parent: Pid(parent), child: Pid(child), child_comm },
         )
     }
+    /// A task begins to die.
+    fn exit(&mut self, us: u64, cpu: u32, pid: i32) -> &mut Trace {
+        let what = SchedEvent::Exit { pid: Pid(pid), comm: CommId(pid as u32), prio: 120 };
+        self.push(us, cpu, pid, Context::Task, what)
+    }
     fn wakeup_new(&mut self, us: u64, cpu: u32, parent: i32, child: i32) -> &mut Trace {
         let wake = self.wake_of(child);
         self.push(us, cpu, parent, Context::Task, SchedEvent::WakeupNew(wake))
@@ -159,6 +164,7 @@ fn life(workload: &Workload, pid: u32) -> String {
             }
             EventKind::Yield { length } => format!("Y{}", us(*length)),
             EventKind::Exec { .. } => panic!("no recording has EXEC"),
+            EventKind::Call { .. } => continue,
             EventKind::Block { length } => format!("B{}", us(*length)),
             EventKind::Exit { length } => format!("E{}", us(*length)),
             EventKind::Object { op, .. } => panic!("no recording has {}", op.name()),
