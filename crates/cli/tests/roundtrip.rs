@@ -62,7 +62,7 @@ fn lives(workload: &Workload) -> BTreeMap<u32, Vec<Step>> {
     }
     let pid = |id: TaskId| workload.task(id).pid;
     let life = |task: &schedlab_workload::Task| {
-        let called = |event: &&Event| matches!(event.kind, EventKind::Call { .. });
+        let called = |event: &&schedlab_workload::Event| matches!(event.kind, EventKind::Call { .. });
         let steps = task.events.iter().filter(|event| !called(event)).map(|event| {
             let what = match &event.kind {
                 EventKind::Fork { child, .. } => What::Fork(pid(*child)),

@@ -178,7 +178,16 @@ pub enum Stimulus<'a> {
     Op(TaskId, Op<'a>),
     /// As `Op`, and the task stays within the system call until its next `Op`. A CPU that is asked to choose another task
     /// does so only then, unless the kernel is preempted within system calls.
-    Call(TaskId, Op<'a>),
+    Call(TaskId, Op<'a>, Call),
+}
+
+/// How a system call ends within which a task stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// It sleeps.
+    Sleeps,
+    /// It is the task's exit: whom it wakes, it wakes in its last steps.
+    Exits,
 }
 
 /// An operation of the current task.

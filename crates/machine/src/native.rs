@@ -730,12 +730,12 @@ impl<P: Policy, S: Sink> Kernel for Native<P, S> {
             Stimulus::Continue => {}
             Stimulus::Timer(sleepers) => self.timer_and_sleepers(cpu, sleepers),
             Stimulus::Device(tasks) => tasks.iter().for_each(|&task| self.wake(cpu, task, None)),
-            Stimulus::Op(task, op) | Stimulus::Call(task, op) => self.op(cpu, task, op),
+            Stimulus::Op(task, op) | Stimulus::Call(task, op, _) => self.op(cpu, task, op),
         }
         if self.wants.requests {
             self.requests(cpu);
         }
-        let stays = matches!(stimulus, Stimulus::Call(task, _) if self.view.current(cpu) == Some(task));
+        let stays = matches!(stimulus, Stimulus::Call(task, ..) if self.view.current(cpu) == Some(task));
         if self.cpus[cpu.index()].need_resched && !stays && self.fault.is_none() {
             if std::mem::take(&mut self.cpus[cpu.index()].must_move)
                 && let Some(task) = self.view.current(cpu)

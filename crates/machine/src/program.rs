@@ -27,14 +27,14 @@ use schedlab_workload::{
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 
-use crate::kernel::{Change, SpawnState};
+use crate::kernel::{Call, Change, SpawnState};
 
 /// One step of a task: compute for `after_ns` of CPU time, then do `code`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
     /// CPU time from the previous step (or wakeup) to this one.
     pub after_ns: u64,
-    /// What, in the top byte, and its operand. The top bit: [`Step::stays`].
+    /// What, in the top byte, and its operand. The top two bits: [`Step::call`].
     packed: u64,
 }
 
@@ -94,8 +94,9 @@ impl Code {
 
 const OPERAND_BITS: u32 = 56;
 const OPERAND_MAX: u64 = (1 << OPERAND_BITS) - 1;
-/// The task stays within the system call ([`Step::stays`]).
+/// The task stays within a system call, and that is its exit ([`Step::call`]).
 const STAYS: u64 = 1 << 63;
+const EXITS: u64 = 1 << 62;
 
 impl Step {
     /// `code` after `after_ns`.
@@ -120,22 +121,21 @@ impl Step {
         Step { after_ns, packed: tag << OPERAND_BITS | operand.min(OPERAND_MAX) }
     }
 
-    /// The same, within a system call that goes on.
-    fn within_call(self) -> Step {
-        Step { packed: self.packed | STAYS, ..self }
-    }
-
-    /// Whether the task stays within the system call, so that its CPU chooses nobody else yet.
+    /// The system call within which the task stays then, so that its CPU chooses nobody else yet.
     #[inline]
-    pub fn stays(self) -> bool {
-        self.packed & STAYS != 0
+    pub fn call(self) -> Option<Call> {
+        match self.packed & (STAYS | EXITS) {
+            0 => None,
+            STAYS => Some(Call::Sleeps),
+            _ => Some(Call::Exits),
+        }
     }
 
     /// What it does.
     #[inline]
     pub fn code(self) -> Code {
         let operand = self.packed & OPERAND_MAX;
-        match (self.packed & !STAYS) >> OPERAND_BITS {
+        match (self.packed & !(STAYS | EXITS)) >> OPERAND_BITS {
             0 => Code::BlockTimer(operand),
             1 => Code::BlockDevice(operand),
             2 => Code::BlockToken(operand as u32),
@@ -484,7 +484,8 @@ impl Program {
             };
             self.steps.push(Step::new(0, code));
         }
-        let (mut ended, mut within_call) = (false, false);
+        let mut ended = false;
+        let mut call_from = None; // the first step within a system call
         while let Some((index, event)) = events.next() {
             let Some(length) = event.kind.length() else {
                 self.count("wakeup without a block before it", 1);
@@ -497,11 +498,11 @@ impl Program {
                     place_ns = place_ns.max(at_ns);
                 }
                 let place_ns = place_ns.min(length.as_ns().max(at_ns));
-                self.push(Step::new(place_ns - at_ns, Code::Deliver(delivery.token)), within_call);
+                self.steps.push(Step::new(place_ns - at_ns, Code::Deliver(delivery.token)));
                 at_ns = place_ns;
             }
             if matches!(event.kind, EventKind::Call { .. }) {
-                within_call = true;
+                call_from.get_or_insert(self.steps.len());
                 continue;
             }
             let length_ns = length.as_ns().max(at_ns);
@@ -534,8 +535,15 @@ impl Program {
                 EventKind::Call { .. } => unreachable!("is no step of its own"),
                 EventKind::Wakeup(_) => unreachable!("has no length"),
             };
-            within_call &= !matches!(event.kind, EventKind::Block { .. } | EventKind::Exit { .. });
-            self.push(Step::new(after_ns, code), within_call);
+            let marks = match event.kind {
+                EventKind::Exit { .. } => STAYS | EXITS,
+                EventKind::Block { .. } => STAYS,
+                _ => 0,
+            };
+            if let Some(from) = call_from.take_if(|_| marks != 0) {
+                self.steps[from..].iter_mut().for_each(|step| step.packed |= marks);
+            }
+            self.steps.push(Step::new(after_ns, code));
             if ended {
                 self.count("events after a task's end", events.len() as u64);
                 break;
@@ -548,10 +556,6 @@ impl Program {
         let idle_forever = init_blocked && self.steps[first_step].code() == Code::BlockForever;
         self.tasks.push(ProgramTask::new(task, first_step, idle_forever));
         debug_assert_eq!(self.tasks.len(), id.index() + 1);
-    }
-
-    fn push(&mut self, step: Step, within_call: bool) {
-        self.steps.push(if within_call { step.within_call() } else { step });
     }
 
     /// New settings of a task, which a step refers to.

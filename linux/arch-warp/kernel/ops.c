@@ -72,16 +72,15 @@ static long warp_wake(struct task_struct *p, unsigned int flags)
 }
 
 /*
- * Kernel: whom exit() wakes, it wakes in its last steps (exit_notify()), behind all places where it may give the CPU away. Ours: a wakeup
- * within a call that goes on (WARP_F_STAYS) waits for the call's next operation. If that is the end, it comes in exit_thread(), which is called
- * shortly before exit_notify(). More than four wakeups of one call come at once.
+ * Kernel: whom exit() wakes, it wakes in its last steps (exit_notify()), behind all places where it may give the CPU away. Ours: the wakeup
+ * comes in exit_thread(), which is called shortly before exit_notify(). More than four wakeups of one exit come at once.
  * Could falsify: what lies between exit_thread() and the last schedule() gives the CPU away on a real machine.
  */
 static bool warp_defer(u64 target, unsigned int flags)
 {
 	struct thread_struct *t = &current->thread;
 
-	if (!(flags & WARP_F_STAYS) || t->nr_deferred == ARRAY_SIZE(t->deferred) || target >= warp_boot_info.max_tasks)
+	if (!(flags & WARP_F_EXITS) || t->nr_deferred == ARRAY_SIZE(t->deferred) || target >= warp_boot_info.max_tasks)
 		return false;
 	t->deferred[t->nr_deferred++] = target << 1 | !!(flags & WARP_F_SYNC);
 	return true;
@@ -208,7 +207,7 @@ static long long warp_one(struct warp_op *o)
 	case WARP_OP_BLOCK:
 		return warp_block(arg[0], o->flags);
 	case WARP_OP_WAKE:
-		if (unlikely(o->flags) && warp_defer(arg[0], o->flags))
+		if (unlikely(o->flags & WARP_F_EXITS) && warp_defer(arg[0], o->flags))
 			return 0;
 		return warp_wake(warp_target(arg[0]), o->flags);
 	case WARP_OP_FORK:
@@ -275,8 +274,6 @@ long long warp_operation(struct warp_task *box)
 
 	memcpy(one.arg, box->arg, sizeof(one.arg));
 	box->op = WARP_OP_NONE;
-	if (unlikely(current->thread.nr_deferred) && one.op != WARP_OP_EXIT && !(one.op == WARP_OP_WAKE && one.flags & WARP_F_STAYS))
-		warp_wake_deferred();
 	if (likely(one.op != WARP_OP_BATCH))
 		return warp_one(&one);
 	batch = (struct warp_op *)one.arg[0];

@@ -78,7 +78,7 @@ mod tag {
     /// Version 5.
     pub const EXEC: u8 = 36;
     /// Version 7.
-    pub const CALL: u8 = 37;
+    pub const CALL: u8 = 38;
     /// The identifier is not the previous one's plus one; the difference follows.
     pub const EID: u8 = 8;
 

@@ -10,12 +10,16 @@
 //!   FORK, BLOCK, WAKEUP                         SEND, EXIT
 //! ```
 //!
+//! A task that wakes a thread of the kernel and sleeps at once, which no signal ends (`D`), is the third kind: it has the disk's worker
+//! write, and waits for the disk.
+//!
 //! A kernel that is not preempted within system calls gives nobody the CPU in between. A replay that does lets a parent take the
 //! CPU of a child that has nothing left but its end, and the child waits for that.
 
 use super::tasks::Calls;
 use crate::{Event, EventId, EventKind, Wakeup, Workload};
 use schedlab_units::{Span, TaskId};
+use std::collections::{HashMap, HashSet};
 
 /// So much CPU time may lie between a wakeup and the sleep or the end that belong to one call. Linux 6.18 showed 2 to 4 us
 /// from a vfork() to its sleep, and 9 us from an exit's wakeup of the parent to the last switch.
@@ -25,16 +29,17 @@ const WITHIN: Span = Span::from_ns(20_000);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Marked {
     forks: u64,
+    sleeps: u64,
     exits: u64,
 }
 
 /// Puts a CALL before what belongs to a call that sleeps or ends. `shown` has a row for each task.
 pub(super) fn mark(workload: &mut Workload, shown: &[Calls]) {
     let mut next_eid = workload.eids().map(|eid| eid.0).max().unwrap_or(0) + 1;
-    let ends = ends(workload, shown);
+    let (ends, mut sleeps) = (ends(workload, shown), sleeps(workload, shown));
     let mut marked = Marked::default();
     for ((task, shown), end) in workload.tasks.iter_mut().zip(shown).zip(ends) {
-        let calls = calls(&task.events, shown, end, &mut marked);
+        let calls = calls(&task.events, (shown, &mut sleeps), end, &mut marked);
         if calls.is_empty() {
             continue;
         }
@@ -50,15 +55,32 @@ pub(super) fn mark(workload: &mut Workload, shown: &[Calls]) {
         }
     }
     if marked != Marked::default() {
-        let Marked { forks, exits } = marked;
-        let text = format!("{forks} forks whose parent sleeps at once, {exits} ends that wake somebody");
+        let Marked { forks, sleeps, exits } = marked;
+        let text = format!(
+            "{forks} forks whose parent sleeps at once, {sleeps} wakeups of the kernel's threads before a sleep at once, {exits} \
+                ends that wake somebody"
+        );
         workload.notes.insert("system calls that wake and then sleep or end".into(), text);
     }
 }
 
 /// Before which of a task's events a CALL comes, and after how much CPU time.
-fn calls(events: &[Event], shown: &Calls, end: Option<Span>, marked: &mut Marked) -> Vec<(usize, Span)> {
+fn calls(
+    events: &[Event],
+    (shown, sleeps): (&Calls, &mut HashMap<EventId, Span>),
+    end: Option<Span>,
+    marked: &mut Marked,
+) -> Vec<(usize, Span)> {
     let mut calls = Vec::new();
+    for (index, event) in events.iter().enumerate().filter(|_| !shown.sleeps.is_empty()) {
+        let Some(from) = sleeps.remove(&event.eid) else { continue };
+        // other events within the call would be part of it
+        let before = index.checked_sub(1).and_then(|before| events[before].kind.length());
+        if before.is_none_or(|before| before < from) {
+            marked.sleeps += 1;
+            calls.push((index, from.saturating_sub(Span::from_ns(1))));
+        }
+    }
     if !shown.vforks.is_empty() {
         for (index, three) in
             events.windows(3).enumerate().filter(|(_, three)| is_vfork(three, &shown.vforks))
@@ -74,7 +96,34 @@ fn calls(events: &[Event], shown: &Calls, end: Option<Span>, marked: &mut Marked
         // just before what comes then
         calls.push((index, from.saturating_sub(Span::from_ns(1)).max(before.unwrap_or(Span::ZERO))));
     }
+    calls.sort_unstable();
     calls
+}
+
+/// Where sleeps begin, CPU time since the last wakeup, whose task has just woken a thread of the kernel.
+fn sleeps(workload: &Workload, shown: &[Calls]) -> HashMap<EventId, Span> {
+    let mut sleeps: HashMap<EventId, Span> = HashMap::new();
+    let wanted: HashSet<EventId> = shown.iter().flat_map(|shown| &shown.sleeps).copied().collect();
+    if wanted.is_empty() {
+        return sleeps;
+    }
+    let kernel_threads = workload.tasks.iter().filter(|task| task.kernel_thread);
+    for event in kernel_threads.flat_map(|task| &task.events) {
+        if let EventKind::Wakeup(Wakeup::Dependent { event, distance, .. }) = event.kind
+            && distance <= WITHIN
+            && wanted.contains(&event)
+        {
+            let first = sleeps.entry(event).or_insert(distance);
+            *first = distance.max(*first);
+        }
+    }
+    // from a distance before the sleep to CPU time since the last wakeup
+    for event in workload.tasks.iter().flat_map(|task| &task.events) {
+        if let (Some(from), Some(length)) = (sleeps.get_mut(&event.eid), event.kind.length()) {
+            *from = length.saturating_sub(*from);
+        }
+    }
+    sleeps
 }
 
 /// A fork whose parent sleeps at once until the child wakes it.

@@ -481,12 +481,16 @@ impl<'a> Deriver<'a> {
             | TaskState::Traced
             | TaskState::Parked
             | TaskState::Idle => {
+                let has_woken = self.tasks.has_woken(task);
                 self.tasks.emit(task, self.now_ns, |length| EventKind::Block { length });
                 let Task { events, calls, .. } = &mut self.tasks.list[task];
-                if let (TaskState::Uninterruptible, [.., fork, block]) = (state, &events[..])
-                    && matches!(fork.kind, EventKind::Fork { .. })
-                {
-                    calls.vforks.push(block.eid);
+                if let (TaskState::Uninterruptible, Some(block)) = (state, events.last()) {
+                    let before = events.len().checked_sub(2).map(|before| &events[before].kind);
+                    if matches!(before, Some(EventKind::Fork { .. })) {
+                        calls.vforks.push(block.eid);
+                    } else if has_woken {
+                        calls.sleeps.push(block.eid);
+                    }
                 }
                 self.tasks.list[task].at = Where::Blocked { since_ns: self.now_ns };
                 let early_ns = self.options.early_wake_ns;

@@ -125,6 +125,8 @@ pub(super) struct Task {
 pub(super) struct Calls {
     /// Sleeps right after a fork that no signal ends: vfork().
     pub vforks: Vec<EventId>,
+    /// Such sleeps right after it has woken somebody: a disk's worker, say.
+    pub sleeps: Vec<EventId>,
     /// CPU time since its last wakeup at which its end began (`sched_process_exit`), ns.
     pub ends_from_ns: Option<u64>,
 }
@@ -359,6 +361,11 @@ impl Tasks {
             task.total_cpu_ns += ran_ns;
             task.at = Where::Runnable { since_ns: now_ns, woken: false };
         }
+    }
+
+    /// Whether it has woken somebody since its last event.
+    pub fn has_woken(&self, index: usize) -> bool {
+        !self.list[index].open_wakes.is_empty()
     }
 
     /// Whether an event would carry something that the last one does not: CPU time, or a wakeup of another task.

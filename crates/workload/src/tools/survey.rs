@@ -136,7 +136,7 @@ impl Histogram {
 /// its first events.
 pub fn survey(source: &Source, life: Option<(TaskId, usize, usize)>) -> Result<Survey, StreamError> {
     let head = source.head();
-    let mut kinds = [0u64; 8];
+    let mut kinds = [0u64; TYPES.len()];
     let (mut timers, mut devices, mut dependent) = (0, 0, 0);
     let (mut runs, mut sleeps) = (Histogram::default(), Histogram::default());
     let mut clocks = vec![OwnClock::default(); head.workload.tasks.len()];

@@ -331,3 +331,24 @@ fn a_wakeup_that_interrupts_an_idle_cpu_stands_apart() {
     assert!(lengths.starts_with("S100@3 S100@6 S100@9"), "4 us are taken out of the second: {lengths}");
     assert!(lengths.ends_with("S100@250 E260"), "2 us out of each of the last twenty: {lengths}");
 }
+
+// us     0         1         2         3
+//        0123456789012345678901234567890
+// cpu0   ....111111w1D.........11111111E      w: 1 wakes the kernel's thread 9, and sleeps where no signal ends it
+// cpu1   2f99.........99999999w9               f: kthreadd forks 9; w: 9 wakes 1
+#[test]
+fn who_wakes_a_thread_of_the_kernel_and_sleeps_at_once_is_in_one_call() {
+    let recorded = |state| {
+        let mut trace = Trace::default();
+        trace.switch(0, 1, 0, 'R', 2).fork(1, 1, 2, 9).wakeup_new(1, 1, 2, 9).switch(2, 1, 2, 'S', 9);
+        trace.switch(4, 1, 9, 'S', 0).switch(4, 0, 0, 'R', 1).waking(10, 0, 1, 9).switch(12, 0, 1, state, 0);
+        trace.switch(13, 1, 0, 'R', 9).waking(21, 1, 9, 1).switch(22, 1, 9, 'S', 0);
+        trace.switch(22, 0, 0, 'R', 1).switch(30, 0, 1, 'X', 0);
+        derive(&trace, Messages::None)
+    };
+    let workload = recorded('D');
+    assert!(task(&workload, 9).kernel_thread);
+    assert_eq!(life(task(&workload, 1)), "C5 B8 W<-1 E8");
+    // a sleep that a signal ends may be another call
+    assert_eq!(life(task(&recorded('S'), 1)), "B8 W<-1 E8");
+}
