@@ -117,6 +117,8 @@ pub struct Outcome {
     pub waits_skipped: u64,
     /// Sends to objects that were closed by then.
     pub sends_lost: u64,
+    /// Recorded waits at objects that were ended since all that were left waited.
+    pub waits_forced: u64,
     /// Host time in the event loop after the start.
     pub loop_wall_ns: u64,
     /// Of it, time inside the kernel: its share at one event in [`SAMPLE_EVERY`], scaled.
@@ -435,6 +437,7 @@ impl<K: Kernel, O: Order> Machine<K, O> {
             waits_gained: self.objects.counts.gained,
             waits_skipped: self.objects.counts.skipped,
             sends_lost: self.objects.counts.lost,
+            waits_forced: self.objects.counts.forced,
             loop_wall_ns,
             kernel_wall_ns,
             boot: Span::from_ns(epoch_ns - 1_000_000),
@@ -444,7 +447,7 @@ impl<K: Kernel, O: Order> Machine<K, O> {
     #[inline(never)]
     fn main_loop(&mut self, epoch_ns: u64, end_ns: u64) -> Result<End, Box<Fault>> {
         while self.live > 0 {
-            if self.live == self.waiting {
+            if self.live == self.waiting && !self.force_a_wait() {
                 return Ok(End::Deadlock(self.waits()));
             }
             if self.acting.is_some() {

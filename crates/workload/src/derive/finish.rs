@@ -98,7 +98,7 @@ impl Deriver<'_> {
             infer(&mut workload, &timeline);
         } else if self.options.messages == Messages::Recorded {
             self.channels.renumber(&rows);
-            self.summary.kick = put_in(&mut workload, &self.channels);
+            self.summary.kick = put_in(&mut workload, &mut self.channels);
         }
         if self.stolen.iter().any(|stretches| !stretches.is_empty()) {
             let mut builder = Builder::of(workload);
