@@ -747,9 +747,10 @@ impl<K: Kernel, O: Order> Machine<K, O> {
     /// Whose timer is it? The kernel's own timers do not come here.
     #[inline]
     fn is_sleeper(&self, task: u32) -> bool {
-        let before = self.runs[task as usize].step - 1;
+        // (a wait at an object that is ended by force may be the first step)
+        let Some(before) = self.runs[task as usize].step.checked_sub(1) else { return false };
         self.kernel.wakes_sleepers_with_ticks()
-            && !matches!(self.program.steps[before].code(), Code::BlockDevice(_))
+            && !matches!(self.program.steps[before].code(), Code::BlockDevice(_) | Code::Object(_))
     }
 
     /// Takes out the tasks whose own timers are due now on this CPU.

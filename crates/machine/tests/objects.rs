@@ -254,6 +254,20 @@ fn a_recorded_wait_that_all_wait_for_goes_on_and_what_it_took_is_owed() {
     }
 }
 
+/// As the first thing that a task does, too.
+#[test]
+fn a_recorded_wait_at_the_first_step_goes_on() {
+    for kind in ["channel", "stream", "semaphore"] {
+        let lines = format!(
+            "OBJECT p {kind}\n- INIT 0 0 1 runnable\n- RECV 1 0 p 1 awake\n- SEND 1 1ms p\n- EXIT 1 2ms\n"
+        );
+        for sched in ["fifo", "eevdf"] {
+            let (outcome, _) = run(sched, 1, &text(&lines));
+            assert_eq!((outcome.end, outcome.waits_forced), (End::AllDone, 1), "{kind} {sched}");
+        }
+    }
+}
+
 #[test]
 fn recorded_locks_that_wait_for_each_other_go_on() {
     let lines = |order: &str| {
