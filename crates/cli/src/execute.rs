@@ -212,8 +212,8 @@ fn notes(plan: &Plan<'_>, report: &ChildReport, differing: &[Differing<'_>]) -> 
     }
     if report.waits_forced > 0 {
         notes.push(format!(
-            "{} recorded waits at objects were ended, since all tasks that were left waited: the recording says that they \
-                went on",
+            "{} recorded waits at objects were ended, since all tasks that were left waited: the recording says that \
+                they went on",
             report.waits_forced
         ));
     }

@@ -281,7 +281,7 @@ fn recorded_locks_that_wait_for_each_other_go_on() {
     for order in ["", "fifo"] {
         let (outcome, records) = run("fifo", 3, &text(&lines(order)));
         assert_eq!((outcome.end, outcome.waits_forced), (End::AllDone, 1), "{order}");
-        // at 5 all wait, and the third is least far: it has b until 8, though the second has it, too. Then the first has
+        // at 5 all wait, and the third is least far: it has b until 8, though the second has it too; then the first has
         // b until 9 and a until 10, and the second a until 11
         let ends: Vec<u64> = ends(&records, 3).iter().map(|(end_ns, _)| end_ns / 1_000_000).collect();
         assert_eq!(ends, [11, 18, 8], "{order}");
