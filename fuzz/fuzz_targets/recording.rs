@@ -1,12 +1,17 @@
 //! Any bytes as a recording of whatever tool (perf.data, Perfetto, text, trace.dat): both modes must end,
 //! without panic, and the lenient one must give what the strict one gives. The workload derived from what was
-//! read keeps the rules, with and without what was recorded of objects.
+//! read keeps the rules, with and without what was recorded of objects. Replayed, it ends, and not in a deadlock.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use schedlab_log::Record;
+use schedlab_machine::native::Native;
+use schedlab_machine::{End, Machine, Program, Setup};
+use schedlab_topology::Topology;
 use schedlab_trace::{Mode, Recording};
+use schedlab_units::Span;
 use schedlab_workload::derive::{DeriveOptions, Deriver};
-use schedlab_workload::{Messages, find_deadlock};
+use schedlab_workload::{Messages, Workload, find_deadlock};
 
 fn read(bytes: &[u8], mode: Mode, messages: Messages) -> Option<u64> {
     let file = Recording::from_bytes(bytes.to_vec(), mode).ok()?;
@@ -20,7 +25,20 @@ fn read(bytes: &[u8], mode: Mode, messages: Messages) -> Option<u64> {
     let workload = deriver.finish(file.cpu_count(), |comm| stream.comm(comm)).workload;
     workload.check().expect("what is derived keeps the rules");
     assert!(find_deadlock(&workload).is_none());
+    replay(&workload);
     Some(count)
+}
+
+/// On one CPU, so that the order is another one.
+fn replay(workload: &Workload) {
+    let Ok(mut program) = Program::new(workload) else { return };
+    program.restrict_to(1);
+    let mut records: Vec<Record> = Vec::new();
+    let topology = Topology::flat(1).expect("there is one of one CPU");
+    let setup = Setup { topology, duration: Some(Span::from_ms(100)), params: Vec::new() };
+    let policy = schedlab_policies::find("fifo").and_then(|entry| entry.build(&[]).ok()).expect("FIFO is there");
+    let outcome = Machine::new(Native::new(policy, &mut records), program, setup).run();
+    assert!(!matches!(outcome.end, End::Deadlock(_)), "{:?}", outcome.end);
 }
 
 fuzz_target!(|bytes: &[u8]| {

@@ -3,13 +3,16 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use schedlab_workload::limits::Limits;
 use schedlab_workload::rtapp::parse_rtapp_within;
 use schedlab_workload::{find_deadlock, parse_text};
 use std::path::Path;
 
+const LIMITS: Limits = Limits { events: 10_000, ..Limits::HELD };
+
 fuzz_target!(|bytes: &[u8]| {
     let text = String::from_utf8_lossy(bytes);
-    if let Ok(workload) = parse_rtapp_within(Path::new("fuzz.json"), &text, 10_000) {
+    if let Ok(workload) = parse_rtapp_within(Path::new("fuzz.json"), &text, LIMITS) {
         workload.check().expect("what is expanded keeps the rules");
         assert!(find_deadlock(&workload).is_none());
         let text = workload.to_text().expect("what passes the check can be written");

@@ -210,6 +210,13 @@ fn notes(plan: &Plan<'_>, report: &ChildReport, differing: &[Differing<'_>]) -> 
             report.waits_skipped, report.waits_gained
         ));
     }
+    if report.waits_forced > 0 {
+        notes.push(format!(
+            "{} recorded waits at objects were ended, since all tasks that were left waited: the recording says that \
+                they went on",
+            report.waits_forced
+        ));
+    }
     if report.sends_lost > 0 {
         notes.push(format!(
             "{} sends to objects that were closed by then: nothing came of them",

@@ -224,8 +224,9 @@ impl Study<'_> {
     }
 
     fn compare(&self, finished: &Finished) -> Result<Fidelity> {
+        let report = &finished.report;
         let side =
-            self.side(finished)?.at_objects(finished.report.waits_skipped, finished.report.waits_gained);
+            self.side(finished)?.at_objects(report.waits_skipped, report.waits_gained, report.waits_forced);
         Ok(Fidelity::of(&self.truth_side, &side, self.by, self.grain_ns))
     }
 

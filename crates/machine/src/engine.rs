@@ -117,6 +117,8 @@ pub struct Outcome {
     pub waits_skipped: u64,
     /// Sends to objects that were closed by then.
     pub sends_lost: u64,
+    /// Recorded waits at objects that were ended since all that were left waited.
+    pub waits_forced: u64,
     /// Host time in the event loop after the start.
     pub loop_wall_ns: u64,
     /// Of it, time inside the kernel: its share at one event in [`SAMPLE_EVERY`], scaled.
@@ -438,6 +440,7 @@ impl<K: Kernel, O: Order> Machine<K, O> {
             waits_gained: self.objects.counts.gained,
             waits_skipped: self.objects.counts.skipped,
             sends_lost: self.objects.counts.lost,
+            waits_forced: self.objects.counts.forced,
             loop_wall_ns,
             kernel_wall_ns,
             boot: Span::from_ns(epoch_ns - 1_000_000),
@@ -447,7 +450,7 @@ impl<K: Kernel, O: Order> Machine<K, O> {
     #[inline(never)]
     fn main_loop(&mut self, epoch_ns: u64, end_ns: u64) -> Result<End, Box<Fault>> {
         while self.live > 0 {
-            if self.live == self.waiting {
+            if self.live == self.waiting && !self.force_a_wait() {
                 return Ok(End::Deadlock(self.waits()));
             }
             if self.acting.is_some() {
@@ -766,9 +769,10 @@ impl<K: Kernel, O: Order> Machine<K, O> {
     /// Whose timer is it? The kernel's own timers do not come here.
     #[inline]
     fn is_sleeper(&self, task: u32) -> bool {
-        let before = self.runs[task as usize].step - 1;
+        // (a wait at an object that is ended by force may be the first step)
+        let Some(before) = self.runs[task as usize].step.checked_sub(1) else { return false };
         self.kernel.wakes_sleepers_with_ticks()
-            && !matches!(self.program.steps[before].code(), Code::BlockDevice(_))
+            && !matches!(self.program.steps[before].code(), Code::BlockDevice(_) | Code::Object(_))
     }
 
     /// Takes out the tasks whose own timers are due now on this CPU.

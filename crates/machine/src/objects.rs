@@ -77,6 +77,8 @@ struct ObjectState {
     most: u64,
     /// What is in a channel or semaphore.
     level: u64,
+    /// What was taken out that nobody had put in: what comes in goes there first. ([`Objects::force`])
+    owed: u64,
     /// Who holds a mutex.
     owner: Option<TaskId>,
     /// Who wait: receivers, lockers, waiters of a condition or at a barrier.
@@ -104,6 +106,8 @@ pub(crate) struct Counts {
     pub skipped: u64,
     /// Sends to closed objects.
     pub lost: u64,
+    /// Waits of a recording that were ended since nobody was left who could.
+    pub forced: u64,
 }
 
 impl Objects {
@@ -123,6 +127,7 @@ impl Objects {
                 | ObjectKind::Semaphore { start } => start.into(),
                 _ => 0,
             },
+            owed: 0,
             owner: None,
             line: VecDeque::new(),
             senders: VecDeque::new(),
@@ -163,6 +168,41 @@ impl Objects {
         (object, self.states[object as usize].owner)
     }
 
+    /// Whether the operation of a sleeping task goes on when it is woken.
+    pub fn goes_on(&self, task: TaskId) -> bool {
+        self.visits[task.index()].goes_on
+    }
+
+    /// Ends the wait of a task that sleeps in line: the others wait, too, and a recording says that it went on. What it
+    /// takes without its being there is owed; a mutex is its own from now on, and its old holder has none.
+    pub fn force(&mut self, task: TaskId) {
+        let visit = &mut self.visits[task.index()];
+        let state = &mut self.states[visit.object as usize];
+        let then = match state.kind {
+            ObjectKind::Channel { .. } | ObjectKind::Stream { .. } | ObjectKind::Semaphore { .. } => {
+                let left = u64::from(std::mem::take(&mut visit.left));
+                if state.senders.contains(&task) {
+                    state.level += left;
+                } else {
+                    let taken = state.level.min(left);
+                    state.level -= taken;
+                    state.owed += left - taken;
+                }
+                Stage::Begins
+            }
+            ObjectKind::Mutex(_) => {
+                state.owner = Some(task);
+                Stage::Begins
+            }
+            ObjectKind::Condition => Stage::TriesAgain,
+            ObjectKind::Barrier { .. } | ObjectKind::Timer(_) => Stage::Begins,
+        };
+        state.line.retain(|other| *other != task);
+        state.senders.retain(|other| *other != task);
+        visit.stage = if then == Stage::Begins && visit.goes_on { Stage::Served } else { then };
+        self.counts.forced += 1;
+    }
+
     /// The task begins an operation, or goes on with it; `recorded`: what it did where it was recorded.
     #[inline]
     pub fn operate(&mut self, task: TaskId, op: ObjectOp, recorded: Recorded) -> Did {
@@ -180,7 +220,7 @@ impl Objects {
         let state = &mut self.states[object.0 as usize];
         let visit = &mut self.visits[task.index()];
         let begins = visit.stage == Stage::Begins;
-        if state.closed || !state.senders.is_empty() || !visit.to_wake.is_empty() {
+        if state.closed || state.owed > 0 || !state.senders.is_empty() || !visit.to_wake.is_empty() {
             return None;
         }
         match op {
@@ -309,7 +349,17 @@ impl Objects {
             self.counts.lost += u64::from(matches!(op, ObjectOp::Send { .. }));
             return;
         }
+        let op = match op {
+            ObjectOp::Send { object, amount } if self.states[id as usize].owed > 0 => {
+                let owed = &mut self.states[id as usize].owed;
+                let paid = (*owed).min(amount.into());
+                *owed -= paid;
+                ObjectOp::Send { object, amount: amount - paid as u32 }
+            }
+            op => op,
+        };
         match op {
+            ObjectOp::Send { amount: 0, .. } => {}
             ObjectOp::Send { amount, .. } | ObjectOp::Receive { amount, .. } if self.at_stream(op) => {
                 self.visits[task.index()].left = amount;
                 self.try_stream(task, op);
@@ -547,6 +597,10 @@ impl Objects {
 
     fn unlock(&mut self, task: TaskId, id: u32) {
         let state = &mut self.states[id as usize];
+        // another one has it by force
+        if state.owner.is_some_and(|owner| owner != task) {
+            return;
+        }
         let first = state.line.pop_front();
         let fifo = state.kind == ObjectKind::Mutex(Handover::Fifo);
         state.owner = first.filter(|_| fifo);

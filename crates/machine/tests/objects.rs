@@ -231,6 +231,63 @@ fn a_deadlock_names_the_objects_and_their_holders() {
     assert_eq!(outcome.end, End::Deadlock(vec![waits(0, 1, 1), waits(1, 0, 0)]));
 }
 
+// ms      0         1
+//         012345678
+// a       =R.rs=R===X       waits at 1 for what b sends after a's answer: it goes on, and owes p one
+// b       =R.s=====sX       what it sends at 2 is owed; what it sends at 7 a has waited for since 3
+#[test]
+fn a_recorded_wait_that_all_wait_for_goes_on_and_what_it_took_is_owed() {
+    let lines = |kind: &str, recorded: &str| {
+        format!(
+            "OBJECT p {kind}\nOBJECT q {kind}\n- INIT 0 0 1 runnable\n- INIT 0 0 2 runnable\n\
+             - RECV 1 1ms p 1 {recorded}\n- SEND 1 2ms q\n- RECV 1 3ms p\n- EXIT 1 4ms\n\
+             - RECV 2 1ms q\n- SEND 2 1ms p\n- SEND 2 6ms p\n- EXIT 2 7ms\n"
+        )
+    };
+    for kind in ["channel", "stream", "semaphore", "channel capacity=1", "stream capacity=1"] {
+        let (outcome, records) = run("fifo", 2, &text(&lines(kind, "awake")));
+        assert_eq!((outcome.end, outcome.waits_forced), (End::AllDone, 1), "{kind}");
+        let ends: Vec<u64> = ends(&records, 2).iter().map(|(end_ns, _)| end_ns / 1_000_000).collect();
+        assert_eq!(ends, [8, 8], "{kind}");
+        let (outcome, _) = run("fifo", 2, &text(&lines(kind, "")));
+        assert!(matches!(outcome.end, End::Deadlock(_)), "written by hand it is one: {kind}");
+    }
+}
+
+/// As the first thing that a task does, too.
+#[test]
+fn a_recorded_wait_at_the_first_step_goes_on() {
+    for kind in ["channel", "stream", "semaphore"] {
+        let lines = format!(
+            "OBJECT p {kind}\n- INIT 0 0 1 runnable\n- RECV 1 0 p 1 awake\n- SEND 1 1ms p\n- EXIT 1 2ms\n"
+        );
+        for sched in ["fifo", "eevdf"] {
+            let (outcome, _) = run(sched, 1, &text(&lines));
+            assert_eq!((outcome.end, outcome.waits_forced), (End::AllDone, 1), "{kind} {sched}");
+        }
+    }
+}
+
+#[test]
+fn recorded_locks_that_wait_for_each_other_go_on() {
+    let lines = |order: &str| {
+        format!(
+            "OBJECT a mutex {order}\nOBJECT b mutex {order}\n- INIT 0 0 1..3 runnable\n\
+             - LOCK 1 0 a awake\n- LOCK 1 1ms b awake\n- UNLOCK 1 2ms b\n- UNLOCK 1 3ms a\n- EXIT 1 4ms\n\
+             - LOCK 2 0 b awake\n- LOCK 2 1ms a awake\n- UNLOCK 2 2ms a\n- UNLOCK 2 9ms b\n- EXIT 2 9ms\n\
+             - LOCK 3 5ms b awake\n- UNLOCK 3 8ms b\n- EXIT 3 8ms\n"
+        )
+    };
+    for order in ["", "fifo"] {
+        let (outcome, records) = run("fifo", 3, &text(&lines(order)));
+        assert_eq!((outcome.end, outcome.waits_forced), (End::AllDone, 1), "{order}");
+        // at 5 all wait, and the third is least far: it has b until 8, though the second has it too; then the first has
+        // b until 9 and a until 10, and the second a until 11
+        let ends: Vec<u64> = ends(&records, 3).iter().map(|(end_ns, _)| end_ns / 1_000_000).collect();
+        assert_eq!(ends, [11, 18, 8], "{order}");
+    }
+}
+
 #[test]
 fn blocks_gained_and_skipped_against_the_recording_are_counted() {
     let lines = "OBJECT p channel\n- INIT 0 0 1 runnable\n- INIT 0 0 2 runnable\n\
@@ -588,9 +645,18 @@ proptest! {
         if workload.check().is_err() {
             return Ok(());
         }
+        let mut recorded = workload.clone();
+        for event in recorded.tasks.iter_mut().flat_map(|task| &mut task.events) {
+            if let EventKind::Object { recorded, .. } = &mut event.kind {
+                *recorded = if event.eid.0 % 2 == 0 { Recorded::Slept } else { Recorded::Awake };
+            }
+        }
         for sched in ["fifo", "rr", "eevdf"] {
             let (outcome, _) = run(sched, nr_cpus, &workload);
             prop_assert!(matches!(outcome.end, End::AllDone | End::Deadlock(_)), "{:?}", outcome.end);
+            // who comes from a recording never waits for ever
+            let (again, _) = run(sched, nr_cpus, &recorded);
+            prop_assert_eq!((again.end, again.waits_forced > 0), (End::AllDone, outcome.end != End::AllDone));
         }
     }
 }

@@ -233,6 +233,8 @@ pub struct ChildReport {
     pub waits_skipped: u64,
     /// Sends to objects that were closed by then.
     pub sends_lost: u64,
+    /// Recorded waits at objects that were ended since all that were left waited.
+    pub waits_forced: u64,
     /// Host time in the event loop.
     pub loop_wall_ns: u64,
     /// Of it, inside the kernel (sampled).

@@ -150,6 +150,7 @@ fn crashed(kind: ExitKind, reason: String, time_ns: u64, pulse: u64, nr_tasks: u
         waits_gained: 0,
         waits_skipped: 0,
         sends_lost: 0,
+        waits_forced: 0,
         loop_wall_ns: 0,
         kernel_wall_ns: 0,
         boot_ns: 0,

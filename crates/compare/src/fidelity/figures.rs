@@ -72,7 +72,7 @@ pub struct Side {
     /// Until the last of the tasks looked at stopped.
     pub duration_ns: u64,
     /// Waits at objects that the recording has and this side does not, and the other way round.
-    pub(super) at_objects: [u64; 2],
+    pub(super) at_objects: [u64; 3],
     /// Row in the log, pid, name and figures of the tasks looked at.
     tasks: Vec<(u32, u32, String, Figures)>,
 }
@@ -109,13 +109,13 @@ impl Side {
             .collect();
         let last = tasks.iter().filter_map(|(row, ..)| summary.tasks[*row as usize].last_ns).max();
         let sched = format!("{} {}", header.sched, header.sched_version);
-        Ok(Side { sched, nr_cpus: header.nr_cpus, duration_ns: last.unwrap_or(0), at_objects: [0; 2], tasks })
+        Ok(Side { sched, nr_cpus: header.nr_cpus, duration_ns: last.unwrap_or(0), at_objects: [0; 3], tasks })
     }
 
-    /// The same, with how many waits at objects were skipped and gained in the replay.
+    /// The same, with how many waits at objects were skipped, gained, and ended by force in the replay.
     #[must_use]
-    pub fn at_objects(self, skipped: u64, gained: u64) -> Side {
-        Side { at_objects: [skipped, gained], ..self }
+    pub fn at_objects(self, skipped: u64, gained: u64, forced: u64) -> Side {
+        Side { at_objects: [skipped, gained, forced], ..self }
     }
 
     pub(super) fn keyed(&self, by: MatchBy) -> Keyed {

@@ -57,6 +57,8 @@ pub struct Fidelity {
     pub skipped_blocks: u64,
     /// Blocks of the replay that the recording does not have.
     pub gained_blocks: u64,
+    /// Recorded waits that the replay ended, since all that were left waited.
+    pub forced_blocks: u64,
     /// What the recording's channels are, if it was given any.
     pub messages: Option<String>,
     /// In which order wakeups came.
@@ -160,7 +162,7 @@ impl Fidelity {
                 .then(b.weight_ns().cmp(&a.weight_ns()))
                 .then_with(|| a.label.cmp(&b.label))
         });
-        let [skipped_at_objects, gained_blocks] = replayed.at_objects;
+        let [skipped_at_objects, gained_blocks, forced_blocks] = replayed.at_objects;
         let skipped_blocks = all[1].skipped + skipped_at_objects;
         let unknown = tasks.iter().filter(|pair| !pair.is_known()).count();
         Fidelity {
@@ -177,6 +179,7 @@ impl Fidelity {
             skipped_blocks,
             // only objects have waits that are not recorded ones (docs/objects.md)
             gained_blocks,
+            forced_blocks,
             messages: None,
             order: None,
             variants: Vec::new(),

@@ -178,6 +178,11 @@ fn pair_table(pair: &Pair, fidelity: &Fidelity) -> Grid {
         let (skipped, gained) = (count(fidelity.skipped_blocks), count(fidelity.gained_blocks));
         grid.rows.push(line("blocks skipped", "", String::new(), skipped, String::new(), String::new()));
         grid.rows.push(line("blocks gained", "", String::new(), gained, String::new(), String::new()));
+        if fidelity.forced_blocks > 0 {
+            let forced = count(fidelity.forced_blocks);
+            let (label, none) = ("waits ended, all waited", String::new);
+            grid.rows.push(line(label, "", none(), forced, none(), none()));
+        }
     }
     grid
 }

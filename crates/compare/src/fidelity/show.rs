@@ -91,6 +91,10 @@ pub fn terminal(fidelity: &Fidelity, style: Style) -> String {
     }
     let _ = writeln!(text, "{:<28} {:>14} {:>14}", "blocks skipped", "", count(fidelity.skipped_blocks));
     let _ = writeln!(text, "{:<28} {:>14} {:>14}", "blocks gained", "", count(fidelity.gained_blocks));
+    if fidelity.forced_blocks > 0 {
+        let forced = count(fidelity.forced_blocks);
+        let _ = writeln!(text, "{:<28} {:>14} {:>14}", "waits ended, all waited", "", forced);
+    }
     if let Some(order) = fidelity.order
         && let Some(share) = order.share()
     {
@@ -245,6 +249,7 @@ pub fn json(fidelity: &Fidelity) -> Value {
         "distance": fidelity.all.distance(fidelity.grain_ns),
         "skipped_blocks": fidelity.skipped_blocks,
         "gained_blocks": fidelity.gained_blocks,
+        "forced_blocks": fidelity.forced_blocks,
         "messages": fidelity.messages,
         "wakeup_pairs": fidelity.order.map(|order| json!({
             "pairs": order.pairs, "in_order": order.in_order, "recorded": order.wakeups[0],

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! every live task waits for another's wakeup        a deadlock: an end like others, with who waits for whom
+//! ... and one of them at an object, by a recording  that wait ends, and is counted
 //! runnable tasks, idle CPUs, nothing but ticks      tasks lost by the scheduler, after 100 s of it
 //! millions of events at one instant                 a livelock
 //! a CPU spins 200,000 times, nothing else happens   a livelock
@@ -12,7 +13,9 @@
 use super::{AT_OBJECT, EndlessWait, Machine, NO_TOKEN, Run, SAMPLE_EVERY, WaitsFor};
 use crate::kernel::{Fault, FaultKind, Kernel, Stimulus};
 use crate::order::Order;
+use crate::program::Code;
 use schedlab_units::{CpuId, TaskId};
+use schedlab_workload::Recorded;
 
 /// More events than this at one instant are a livelock, whatever the workload: far above what 1,024 CPUs and
 /// 100,000 tasks starting at once need.
@@ -78,6 +81,39 @@ impl<K: Kernel, O: Order> Machine<K, O> {
                 self.runs.iter().filter(lost).count()
             ),
         }
+    }
+
+    /// All that are left wait. A recording says of its waits that they ended: the one goes on whose task is least far
+    /// with its steps. False: no wait is a recorded one, and this is a deadlock.
+    #[cold]
+    pub(super) fn force_a_wait(&mut self) -> bool {
+        let nr_steps = self.program.steps.len();
+        let is_recorded = |index: usize| {
+            let run = &self.runs[index];
+            let step = if self.objects.goes_on(TaskId(index as u32)) { run.step } else { run.step - 1 };
+            let act = match self.program.steps[step].code() {
+                Code::Object(act) => self.program.acts[act as usize],
+                _ => return false,
+            };
+            act.recorded != Recorded::Nothing
+        };
+        let progress = |index: usize| {
+            let first = self.program.tasks[index].first_step;
+            let end = self.program.tasks.get(index + 1).map_or(nr_steps, |next| next.first_step);
+            // in millionths, so that equal shares are equal
+            ((self.runs[index].step - first) as u64 * 1_000_000) / (end - first).max(1) as u64
+        };
+        let waiting = (0..self.runs.len()).filter(|index| self.runs[*index].token == AT_OBJECT);
+        let Some(first) =
+            waiting.filter(|index| is_recorded(*index)).min_by_key(|index| (progress(*index), *index))
+        else {
+            return false;
+        };
+        self.objects.force(TaskId(first as u32));
+        self.runs[first].token = NO_TOKEN;
+        self.waiting -= 1;
+        self.wheel.insert(first as u32, self.now_ns);
+        true
     }
 
     /// Who waits for whom, when nobody else is left.

@@ -101,7 +101,7 @@ impl Deriver<'_> {
             infer(&mut workload, &timeline);
         } else if self.options.messages == Messages::Recorded {
             self.channels.renumber(&rows);
-            self.summary.kick = put_in(&mut workload, &self.channels);
+            self.summary.kick = put_in(&mut workload, &mut self.channels);
         }
         calls::mark(&mut workload, &shown);
         if self.stolen.iter().any(|stretches| !stretches.is_empty()) {

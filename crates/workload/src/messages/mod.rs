@@ -15,6 +15,7 @@ mod edit;
 mod held;
 mod inferred;
 mod locks;
+mod readers;
 mod recorded;
 mod unfinished;
 

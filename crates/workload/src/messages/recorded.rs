@@ -15,6 +15,7 @@ use super::costs::{Waits, Woken, measure, take_out};
 use super::edit::{Edits, apply};
 use super::held::let_go;
 use super::locks::{BlockOf, Locks, Settled, SyncKind, barrier_of, settle};
+use super::readers::Parted;
 use crate::{
     Event, EventId, EventKind, Handover, Object, ObjectId, ObjectKind, ObjectOp, Recorded, WaitCosts, Wakes,
     Wakeup, Workload,
@@ -30,7 +31,7 @@ pub(crate) struct Channels {
     children: BTreeMap<usize, u32>,
     pub(super) list: Vec<Seen>,
     /// Tasks that wait for several files at once.
-    pollers: BTreeSet<usize>,
+    pub(super) pollers: BTreeSet<usize>,
     /// Wakeups by a task onto another CPU that was idle.
     kicks: BTreeSet<EventId>,
     pub(super) locks: Locks,
@@ -207,18 +208,21 @@ pub(super) fn op_of(event: &Event) -> Option<ObjectOp> {
 
 /// Turns operations that were derived one by one into channels with waits. Gives what it costs to interrupt an idle
 /// CPU.
-pub(crate) fn put_in(workload: &mut Workload, channels: &Channels) -> Span {
+pub(crate) fn put_in(workload: &mut Workload, channels: &mut Channels) -> Span {
     let nr_unfinished = super::unfinished::finish(workload, channels);
+    let parted = super::readers::part(workload, channels);
+    let channels = &*channels;
     workload.count_dropped(
         "call that had not returned when the recording ended, put in for its wakeup",
         nr_unfinished,
     );
-    let (counted, merged) = merge_polled(workload, channels);
+    let (counted, merged) = merge_polled(workload, channels, &parted.loose);
     let mut settled = settle(workload, channels);
     let traffic = traffic_of(workload, channels.list.len());
     let kind_of = |id: ObjectId| channels.list[id.0 as usize].kind;
     let is_usable = |row: usize, seen: &Seen| match seen.kind {
         SeenKind::Sync(_) => settled.usable[row],
+        _ if parted.loose.contains(&row) => false,
         kind => traffic[row].is_usable(kind),
     };
     let usable: Vec<bool> =
@@ -260,7 +264,7 @@ pub(crate) fn put_in(workload: &mut Workload, channels: &Channels) -> Span {
     }
     let nr_waits =
         waits.slept.values().filter(|id| !matches!(kind_of(**id), SeenKind::Sync(_))).count() as u64;
-    note(workload, channels, (&traffic, &usable), (nr_waits, nr_blocks), merged);
+    note(workload, channels, (&traffic, &usable), (nr_waits, nr_blocks), (merged, &parted));
     let nr_lock_waits = waits.slept.len() as u64 - nr_waits;
     super::locks::note(workload, channels, (&usable, &settled), (nr_lock_waits, nr_blocks));
     if kick > Span::ZERO {
@@ -276,7 +280,7 @@ fn note(
     channels: &Channels,
     (traffic, usable): (&[Traffic], &[bool]),
     (nr_waits, nr_blocks): (u64, u64),
-    merged: u64,
+    (merged, parted): (u64, &Parted),
 ) {
     let of = |kind: SeenKind| {
         let all = channels.list.iter().zip(traffic).zip(usable);
@@ -306,12 +310,19 @@ fn note(
     if merged > 0 {
         note += &format!("; {merged} channels whose reader polls are one with others between the same tasks");
     }
+    if parted.nr > 0 {
+        note += &format!("; {} that several tasks read are one for each reader", parted.nr);
+    }
     workload.notes.insert("messages".to_string(), note);
     let is_one_sided = |(seen, of, usable): &(&Seen, &Traffic, &bool)| {
         !**usable && of.sends + of.receives > 0 && seen.kind.is_channel()
     };
     let all = channels.list.iter().zip(traffic).zip(usable).map(|((seen, of), usable)| (seen, of, usable));
-    let one_sided = all.filter(is_one_sided).count();
+    let one_sided = all.filter(is_one_sided).count() - parted.loose.len();
+    workload.count_dropped(
+        "pipe or socket that several tasks read of which one polls, left out: blocks there stay recorded ones",
+        parted.loose.len() as u64,
+    );
     workload.count_dropped("pipe or socket with one end outside the workload, left out", one_sided as u64);
 }
 
@@ -348,7 +359,11 @@ type Between<'a> = (usize, &'a BTreeSet<usize>, &'a BTreeSet<usize>);
 /// A task that polls takes what comes first, at whatever socket. So sockets between the same tasks are one to it, if
 /// each receipt took one message; it counts messages, not bytes. Gives those that others are part of now, and how many
 /// those are.
-fn merge_polled(workload: &mut Workload, channels: &Channels) -> (BTreeSet<usize>, u64) {
+fn merge_polled(
+    workload: &mut Workload,
+    channels: &Channels,
+    loose: &BTreeSet<usize>,
+) -> (BTreeSet<usize>, u64) {
     let mut ends: Vec<Ends> = channels.list.iter().map(|_| Ends::default()).collect();
     for (task, events) in workload.tasks.iter().map(|task| &task.events).enumerate() {
         for op in events.iter().filter_map(op_of) {
@@ -362,7 +377,10 @@ fn merge_polled(workload: &mut Workload, channels: &Channels) -> (BTreeSet<usize
     }
     let mut groups: BTreeMap<Between<'_>, Vec<u32>> = BTreeMap::new();
     for (row, (seen, of)) in (0..).zip(channels.list.iter().zip(&ends)) {
-        let is_counted = of.sends > 0 && of.sends == of.receives && seen.kind.is_channel();
+        let is_counted = of.sends > 0
+            && of.sends == of.receives
+            && seen.kind.is_channel()
+            && !loose.contains(&(row as usize));
         if is_counted && of.receivers.is_subset(&channels.pollers) {
             groups.entry((seen.kind.index(), &of.senders, &of.receivers)).or_default().push(row);
         }

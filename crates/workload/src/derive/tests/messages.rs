@@ -271,6 +271,47 @@ fn a_wait_for_a_child_ends_with_the_child() {
     assert_eq!(life(task(&derive(&trace, Messages::Recorded), 1)), "F2 B4 W<-305 B2 W8 E6");
 }
 
+// us     0         1         2
+//        0123456789012345678901234
+// cpu0   111s11111s1111111111111E       s: writes of 100 and 50 return
+// cpu1   222r2E333r3E444444r4E          each takes 50
+#[test]
+fn of_several_readers_each_gets_what_it_got_in_the_recording() {
+    let of = |polls: bool| {
+        let mut trace = Trace::default();
+        trace.switch(0, 0, 0, 'R', 1).switch(0, 1, 0, 'R', 2).call(3, 0, 1, 77, Direction::Send, 100);
+        for (pid, from, read, until) in [(2, 0, 4, 6), (3, 6, 10, 12), (4, 12, 19, 21)] {
+            if polls && pid == 3 {
+                trace.push(from + 1, 1, pid, Context::Task, SchedEvent::Polled);
+            }
+            if pid == 3 {
+                trace.call(9, 0, 1, 77, Direction::Send, 50);
+            }
+            trace.call(read, 1, pid, 77, Direction::Receive, 50);
+            trace.switch(until, 1, pid, 'X', if pid < 4 { pid + 1 } else { 0 });
+        }
+        trace.switch(24, 0, 1, 'X', 0);
+        derive(&trace, Messages::Recorded)
+    };
+    let (reads, polls) = (of(false), of(true));
+    assert_eq!(life(task(&reads, 1)), "S50@3 S50@3 S50@9 E24");
+    let names = ["r50@4 E6", "r50@4 E6", "r50@7 E9"];
+    assert_eq!([2, 3, 4].map(|pid| life(task(&reads, pid))), names);
+    let at = |workload: &Workload, pid| {
+        let events = task(workload, pid).events.iter();
+        events.flat_map(|event| event.kind.objects().map(|id| id.0).collect::<Vec<_>>()).collect::<Vec<_>>()
+    };
+    assert_eq!(at(&reads, 1), [at(&reads, 2), at(&reads, 3), at(&reads, 4)].concat());
+    let note = &reads.notes["messages"];
+    assert!(note.contains("3 channels") && note.contains("1 that several tasks read"), "{note}");
+    // where one of them polls, its blocks stay what they were
+    assert!(polls.objects.is_empty(), "{:?}", polls.objects);
+    assert_eq!(life(task(&polls, 1)), "E24");
+    let reason = "pipe or socket that several tasks read of which one polls, left out: blocks there stay recorded ones";
+    assert_eq!(polls.dropped.get(reason), Some(&1));
+    assert_eq!(polls.dropped.len(), 1, "{:?}", polls.dropped);
+}
+
 /// Two connections with a message each, whose reader polls: which comes first is the same to it.
 #[test]
 fn who_polls_takes_what_comes_first() {

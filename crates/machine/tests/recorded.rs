@@ -1,0 +1,139 @@
+//! Random programs that send and receive, as a recorder would see them on a CPU each: no replay of them ends in a
+//! deadlock, on however many CPUs and under whatever scheduler, and none needs force for that.
+
+use proptest::prelude::*;
+use schedlab_log::Record;
+use schedlab_machine::native::Native;
+use schedlab_machine::{End, Machine, Outcome, Program, Setup};
+use schedlab_stdx::Random;
+use schedlab_topology::Topology;
+use schedlab_trace::{
+    ChannelKind, CommId, Context, Direction, ObjectCall, Pid, SchedEvent, SwitchSide, TaskState, TraceEvent,
+    Wake,
+};
+use schedlab_units::CpuId;
+use schedlab_workload::derive::{DeriveOptions, Deriver};
+use schedlab_workload::{EventKind, Messages, Workload};
+use std::collections::VecDeque;
+
+/// What a recorder sees; task N has CPU N - 1 for itself.
+struct Seen {
+    deriver: Deriver<'static>,
+    now_us: u64,
+    nr_tasks: i32,
+}
+
+impl Seen {
+    fn at(&mut self, pid: i32, current: i32, what: SchedEvent) {
+        self.now_us += 1;
+        let event = TraceEvent {
+            time_ns: self.now_us * 1000,
+            cpu: CpuId(pid as u32 - 1),
+            pid: Pid(current),
+            context: Context::Task,
+            preempt_count: 0,
+            what,
+        };
+        self.deriver.event(&event, |_| "task");
+    }
+
+    fn switch(&mut self, pid: i32, prev: i32, prev_state: TaskState, next: i32) {
+        let side = |pid: i32| SwitchSide { pid: Pid(pid), comm: CommId(pid as u32), prio: 120 };
+        self.at(pid, prev, SchedEvent::Switch { prev: side(prev), prev_state, next: side(next) });
+    }
+
+    fn call(&mut self, pid: i32, channel: usize, direction: Direction, amount: u64) {
+        let (key, amount) = (channel as u64 + 1, amount as u32);
+        let call = ObjectCall { key, kind: ChannelKind::Inet, direction, amount, room: 0 };
+        self.at(pid, pid, SchedEvent::Object(call));
+    }
+}
+
+/// Tasks send and receive at random; who finds nothing sleeps until somebody sends.
+fn recorded(seed: u64) -> Workload {
+    let mut random = Random::new(seed);
+    let mut below = move |n: u64| random.below(n);
+    let nr_tasks = 2 + below(4) as i32;
+    let options = DeriveOptions { messages: Messages::Recorded, ..DeriveOptions::default() };
+    let mut seen = Seen { deriver: Deriver::new(options, None), now_us: 0, nr_tasks };
+    (1..=nr_tasks).for_each(|pid| seen.switch(pid, 0, TaskState::Running, pid));
+    let nr_channels = 1 + below(3) as usize;
+    let mut levels = vec![0; nr_channels];
+    let mut lines: Vec<VecDeque<(i32, u64)>> = vec![VecDeque::new(); nr_channels];
+    let mut running: Vec<i32> = (1..=nr_tasks).collect();
+    // in some programs the last task polls
+    let poller = if below(3) == 0 { nr_tasks } else { 0 };
+    for _ in 0..below(80) {
+        seen.now_us += below(20);
+        let pid = running[below(running.len() as u64) as usize];
+        let (channel, amount) = (below(nr_channels as u64) as usize, 1 + below(4));
+        if below(2) == 0 {
+            levels[channel] += amount;
+            let Some((reader, wanted)) = lines[channel].pop_front() else {
+                seen.call(pid, channel, Direction::Send, amount);
+                continue;
+            };
+            let wake = Wake { pid: Pid(reader), comm: CommId(0), prio: 120, target_cpu: CpuId(0) };
+            seen.at(pid, pid, SchedEvent::Waking(wake));
+            let is_late = below(2) == 0;
+            if !is_late {
+                seen.call(pid, channel, Direction::Send, amount);
+            }
+            seen.switch(reader, 0, TaskState::Running, reader);
+            let taken = wanted.min(levels[channel]);
+            levels[channel] -= taken;
+            seen.call(reader, channel, Direction::Receive, taken);
+            if is_late {
+                seen.call(pid, channel, Direction::Send, amount);
+            }
+            running.push(reader);
+        } else if levels[channel] > 0 {
+            let taken = amount.min(levels[channel]);
+            levels[channel] -= taken;
+            if pid == poller {
+                seen.at(pid, pid, SchedEvent::Polled);
+            }
+            seen.call(pid, channel, Direction::Receive, taken);
+        } else if running.len() > 1 {
+            seen.switch(pid, pid, TaskState::Interruptible, 0);
+            lines[channel].push_back((pid, amount));
+            running.retain(|other| *other != pid);
+        }
+    }
+    running.into_iter().for_each(|pid| seen.switch(pid, pid, TaskState::Dead, 0));
+    seen.deriver.finish(Some(seen.nr_tasks as u32), |_| "task").workload
+}
+
+fn run(sched: &str, nr_cpus: u32, workload: &Workload) -> Outcome {
+    let mut records: Vec<Record> = Vec::new();
+    let setup = Setup { topology: Topology::flat(nr_cpus).unwrap(), duration: None, params: Vec::new() };
+    let mut program = Program::new(workload).unwrap();
+    program.restrict_to(nr_cpus);
+    let policy = schedlab_policies::find(sched).unwrap().build(&[]).unwrap();
+    Machine::new(Native::new(policy, &mut records), program, setup).run()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn no_recording_of_messages_replays_into_a_deadlock(seed in any::<u64>(), nr_cpus in 1..4u32) {
+        let workload = recorded(seed);
+        workload.check().unwrap();
+        for sched in ["fifo", "rr", "eevdf"] {
+            let outcome = run(sched, nr_cpus, &workload);
+            prop_assert_eq!((outcome.end, outcome.waits_forced), (End::AllDone, 0), "{}", sched);
+        }
+    }
+}
+
+/// The programs above wait at channels indeed.
+#[test]
+fn most_of_them_wait_at_channels() {
+    let waits = |seed: &u64| {
+        let workload = recorded(*seed);
+        let events = workload.tasks.iter().flat_map(|task| &task.events);
+        events.filter(|event| matches!(event.kind, EventKind::Object { .. })).count() > 4
+    };
+    assert!((0..100).filter(waits).count() > 50);
+}
