@@ -115,8 +115,6 @@ pub mod op {
     pub const F_SYNC: u32 = 2;
     /// Flag of all: the task stays within the system call until an operation without it.
     pub const F_STAYS: u32 = 8;
-    /// Flag of `WAKE` beside that: it comes late in the exit that ends the call.
-    pub const F_EXITS: u32 = 16;
     /// Flag of `SCHED`: children start with default parameters.
     pub const F_RESET_ON_FORK: u32 = 4;
     /// As a target: the task itself.

@@ -20,8 +20,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use schedlab_log::{KernelThread, Record};
 use schedlab_machine::kernel::{
-    Boot, Call, Carried, Change, Control, Fault, FaultKind, FileRequest, Kernel, Op, Point, PointSet,
-    ReadOut, Spawn, SpawnState, Stimulus, TaskCounters, Yield,
+    Boot, Carried, Change, Control, Fault, FaultKind, FileRequest, Kernel, Op, Point, PointSet, ReadOut,
+    Spawn, SpawnState, Stimulus, TaskCounters, Yield,
 };
 use schedlab_machine::sink::Sink;
 use schedlab_units::{CpuId, CpuSet, SchedParams, SchedPolicy, Span, TaskId, Time};
@@ -241,10 +241,7 @@ impl<S: Sink> LinuxKernel<S> {
             // SAFETY: the machine's list outlives the call of resume(), in which the handler runs.
             Stimulus::Device(tasks) => unsafe { self.kernel.raise_device(cpu, tasks) },
             Stimulus::Op(task, operation) => self.operate(task, operation, 0),
-            Stimulus::Call(task, operation, call) => {
-                let exits = if call == Call::Exits { op::F_EXITS } else { 0 };
-                self.operate(task, operation, op::F_STAYS | exits);
-            }
+            Stimulus::Call(task, operation) => self.operate(task, operation, op::F_STAYS),
         }
     }
 

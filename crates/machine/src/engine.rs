@@ -29,7 +29,7 @@ mod steer;
 mod steps;
 
 use crate::kernel::{
-    Action, Call, Change, Control, Fault, FaultKind, FileRequest, Kernel, Op, Reading, Stimulus, Yield,
+    Action, Change, Control, Fault, FaultKind, FileRequest, Kernel, Op, Reading, Stimulus, Yield,
 };
 use crate::objects::Objects;
 use crate::order::{FirstPosted, Order, Turn};
@@ -625,8 +625,8 @@ impl<K: Kernel, O: Order> Machine<K, O> {
                 CLASS_OP => {
                     let others = limit.min(Key::new(wheel_ns, CLASS_DEVICE));
                     match self.own_steps(cpu, others)? {
-                        Some((id, op, None)) => (cpu, Stimulus::Op(id, op)),
-                        Some((id, op, Some(call))) => (cpu, Stimulus::Call(id, op, call)),
+                        Some((id, op, false)) => (cpu, Stimulus::Op(id, op)),
+                        Some((id, op, true)) => (cpu, Stimulus::Call(id, op)),
                         None => return Ok(true),
                     }
                 }
@@ -656,29 +656,29 @@ impl<K: Kernel, O: Order> Machine<K, O> {
     }
 
     /// The task on this CPU takes its next step, and those after it that do not enter the kernel and come before
-    /// anything else: other CPUs' events, the CPU's own timer, `others`. What it enters the kernel with, and within which
-    /// call it stays there; `None`: that has been done, or another event comes first.
+    /// anything else: other CPUs' events, the CPU's own timer, `others`. What it enters the kernel with, and whether
+    /// it stays there; `None`: that has been done, or another event comes first.
     #[inline(always)]
     fn own_steps(
         &mut self,
         cpu: CpuId,
         others: Key,
-    ) -> Result<Option<(TaskId, Op<'static>, Option<Call>)>, Box<Fault>> {
+    ) -> Result<Option<(TaskId, Op<'static>, bool)>, Box<Fault>> {
         let Cpu { user: id, timer, .. } = self.cpus[cpu.index()];
         loop {
             self.cpus[cpu.index()].since_ns = self.now_ns;
-            let call = self.program.steps[self.runs[id.index()].step].call();
+            let stays = self.program.steps[self.runs[id.index()].step].stays();
             let act = self.next_step(cpu, id);
             let within = &mut self.runs[id.index()].within;
-            let comes_back = *within && call.is_none();
+            let comes_back = *within && !stays;
             match act {
                 Act::Enter(op) => {
-                    *within = call.is_some();
-                    return Ok(Some((id, op, call)));
+                    *within = stays;
+                    return Ok(Some((id, op, stays)));
                 }
                 Act::Seldom(code) => {
-                    *within = call.is_some();
-                    return self.operate_seldom(cpu, id, code, call).map(|()| None);
+                    *within = stays;
+                    return self.operate_seldom(cpu, id, code, stays).map(|()| None);
                 }
                 // it does not enter the kernel, and goes on computing; if it is there already, it may have to come back
                 Act::Note { other, what, value } => self.note(cpu, id, other, what, value),
@@ -686,7 +686,7 @@ impl<K: Kernel, O: Order> Machine<K, O> {
             }
             if comes_back {
                 self.runs[id.index()].within = false;
-                return Ok(Some((id, Op::Return, None)));
+                return Ok(Some((id, Op::Return, false)));
             }
             let key = timer.min(self.next_step_key(cpu, id));
             self.queue.set(cpu.index(), key);

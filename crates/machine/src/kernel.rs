@@ -176,18 +176,9 @@ pub enum Stimulus<'a> {
     Device(&'a [TaskId]),
     /// The task in user mode on this CPU (`task`, the one of the last [`Yield::User`]) enters the kernel to do this.
     Op(TaskId, Op<'a>),
-    /// As `Op`, and the task stays within the system call until its next `Op`. A CPU that is asked to choose another task
-    /// does so only then, unless the kernel is preempted within system calls.
-    Call(TaskId, Op<'a>, Call),
-}
-
-/// How a system call ends within which a task stays.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Call {
-    /// It sleeps.
-    Sleeps,
-    /// It is the task's exit: whom it wakes, it wakes in its last steps.
-    Exits,
+    /// As `Op`, and the task stays within the system call until its next `Op`. A CPU that is asked to choose another
+    /// task does so only then, unless the kernel is preempted within system calls.
+    Call(TaskId, Op<'a>),
 }
 
 /// An operation of the current task.

@@ -42,6 +42,8 @@ pub struct Native<P: Policy, S: Sink> {
 #[derive(Clone, Copy)]
 struct CpuState {
     need_resched: bool,
+    /// Who stays within a system call.
+    within: TaskId,
     kicked: bool,
     /// The task for which this CPU, idle, was asked to pick; it may pick another.
     kicked_for: TaskId,
@@ -673,6 +675,7 @@ impl<P: Policy, S: Sink> Kernel for Native<P, S> {
         self.cpus = vec![
             CpuState {
                 need_resched: false,
+                within: TaskId::IDLE,
                 kicked: false,
                 kicked_for: TaskId::IDLE,
                 slice_end: Time::NEVER,
@@ -730,12 +733,25 @@ impl<P: Policy, S: Sink> Kernel for Native<P, S> {
             Stimulus::Continue => {}
             Stimulus::Timer(sleepers) => self.timer_and_sleepers(cpu, sleepers),
             Stimulus::Device(tasks) => tasks.iter().for_each(|&task| self.wake(cpu, task, None)),
-            Stimulus::Op(task, op) | Stimulus::Call(task, op, _) => self.op(cpu, task, op),
+            Stimulus::Op(task, op) | Stimulus::Call(task, op) => self.op(cpu, task, op),
         }
         if self.wants.requests {
             self.requests(cpu);
         }
-        let stays = matches!(stimulus, Stimulus::Call(task, ..) if self.view.current(cpu) == Some(task));
+        match stimulus {
+            Stimulus::Call(task, _) => self.cpus[cpu.index()].within = task,
+            Stimulus::Op(..) => self.cpus[cpu.index()].within = TaskId::IDLE,
+            _ => {}
+        }
+        // within a system call nobody else is chosen
+        let stays = self.cpus[cpu.index()].within != TaskId::IDLE && {
+            let within = self.cpus[cpu.index()].within;
+            let is_here = self.view.current(cpu) == Some(within);
+            if !is_here {
+                self.cpus[cpu.index()].within = TaskId::IDLE;
+            }
+            is_here
+        };
         if self.cpus[cpu.index()].need_resched && !stays && self.fault.is_none() {
             if std::mem::take(&mut self.cpus[cpu.index()].must_move)
                 && let Some(task) = self.view.current(cpu)

@@ -27,14 +27,14 @@ use schedlab_workload::{
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 
-use crate::kernel::{Call, Change, SpawnState};
+use crate::kernel::{Change, SpawnState};
 
 /// One step of a task: compute for `after_ns` of CPU time, then do `code`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
     /// CPU time from the previous step (or wakeup) to this one.
     pub after_ns: u64,
-    /// What, in the top byte, and its operand. The top two bits: [`Step::call`].
+    /// What, in the top byte, and its operand. The top bit: [`Step::stays`].
     packed: u64,
 }
 
@@ -94,9 +94,8 @@ impl Code {
 
 const OPERAND_BITS: u32 = 56;
 const OPERAND_MAX: u64 = (1 << OPERAND_BITS) - 1;
-/// The task stays within a system call, and that is its exit ([`Step::call`]).
+/// The task stays within the system call ([`Step::stays`]).
 const STAYS: u64 = 1 << 63;
-const EXITS: u64 = 1 << 62;
 
 impl Step {
     /// `code` after `after_ns`.
@@ -121,21 +120,17 @@ impl Step {
         Step { after_ns, packed: tag << OPERAND_BITS | operand.min(OPERAND_MAX) }
     }
 
-    /// The system call within which the task stays then, so that its CPU chooses nobody else yet.
+    /// Whether the task stays within the system call then, so that its CPU chooses nobody else yet.
     #[inline]
-    pub fn call(self) -> Option<Call> {
-        match self.packed & (STAYS | EXITS) {
-            0 => None,
-            STAYS => Some(Call::Sleeps),
-            _ => Some(Call::Exits),
-        }
+    pub fn stays(self) -> bool {
+        self.packed & STAYS != 0
     }
 
     /// What it does.
     #[inline]
     pub fn code(self) -> Code {
         let operand = self.packed & OPERAND_MAX;
-        match (self.packed & !(STAYS | EXITS)) >> OPERAND_BITS {
+        match (self.packed & !STAYS) >> OPERAND_BITS {
             0 => Code::BlockTimer(operand),
             1 => Code::BlockDevice(operand),
             2 => Code::BlockToken(operand as u32),
@@ -535,13 +530,9 @@ impl Program {
                 EventKind::Call { .. } => unreachable!("is no step of its own"),
                 EventKind::Wakeup(_) => unreachable!("has no length"),
             };
-            let marks = match event.kind {
-                EventKind::Exit { .. } => STAYS | EXITS,
-                EventKind::Block { .. } => STAYS,
-                _ => 0,
-            };
-            if let Some(from) = call_from.take_if(|_| marks != 0) {
-                self.steps[from..].iter_mut().for_each(|step| step.packed |= marks);
+            let ends_call = matches!(event.kind, EventKind::Block { .. } | EventKind::Exit { .. });
+            if let Some(from) = call_from.take_if(|_| ends_call) {
+                self.steps[from..].iter_mut().for_each(|step| step.packed |= STAYS);
             }
             self.steps.push(Step::new(after_ns, code));
             if ended {

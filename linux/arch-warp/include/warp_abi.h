@@ -62,7 +62,6 @@
 #define WARP_F_SYNC	       2	/* the waker is about to block: WF_SYNC */
 #define WARP_F_RESET_ON_FORK   4
 #define WARP_F_STAYS	       8	/* any: the task stays within the system call until an operation without this flag */
-#define WARP_F_EXITS	       16	/* WAKE, beside that: the call is the task's exit, in which the wakeup comes late */
 
 /* An element of WARP_OP_BATCH. */
 struct warp_op {

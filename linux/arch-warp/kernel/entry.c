@@ -152,6 +152,12 @@ static noinline void warp_stay(struct warp_task *box)
 		if (warp_this->pending)
 			warp_interrupt_kernel();
 	}
+	/*
+	 * Kernel: whom exit() wakes, it wakes in its last steps (exit_notify()), behind all places where it may give the CPU away. Ours: the
+	 * wakeup comes before do_exit(), so these places must not see what it asked for. The last schedule() chooses anew anyway.
+	 */
+	if (box->op == WARP_OP_EXIT)
+		clear_tsk_need_resched(current);
 }
 
 /* The system call path around an operation. */

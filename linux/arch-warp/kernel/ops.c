@@ -71,37 +71,6 @@ static long warp_wake(struct task_struct *p, unsigned int flags)
 	return wake_up_process(p);
 }
 
-/*
- * Kernel: whom exit() wakes, it wakes in its last steps (exit_notify()), behind all places where it may give the CPU away. Ours: the wakeup
- * comes in exit_thread(), which is called shortly before exit_notify(). More than four wakeups of one exit come at once.
- * Could falsify: what lies between exit_thread() and the last schedule() gives the CPU away on a real machine.
- */
-static bool warp_defer(u64 target, unsigned int flags)
-{
-	struct thread_struct *t = &current->thread;
-
-	if (!(flags & WARP_F_EXITS) || t->nr_deferred == ARRAY_SIZE(t->deferred) || target >= warp_boot_info.max_tasks)
-		return false;
-	t->deferred[t->nr_deferred++] = target << 1 | !!(flags & WARP_F_SYNC);
-	return true;
-}
-
-static void warp_wake_deferred(void)
-{
-	struct thread_struct *t = &current->thread;
-	unsigned int n = t->nr_deferred;
-
-	t->nr_deferred = 0;
-	for (unsigned int i = 0; i < n; i++)
-		warp_wake(warp_target(t->deferred[i] >> 1), t->deferred[i] & 1 ? WARP_F_SYNC : 0);
-}
-
-void exit_thread(struct task_struct *tsk)
-{
-	if (tsk == current)
-		warp_wake_deferred();
-}
-
 /* fork(): a process of its own, in the same cgroup and with the same scheduling parameters as its parent. */
 static long warp_fork(u64 child, const char *name)
 {
@@ -207,8 +176,6 @@ static long long warp_one(struct warp_op *o)
 	case WARP_OP_BLOCK:
 		return warp_block(arg[0], o->flags);
 	case WARP_OP_WAKE:
-		if (unlikely(o->flags & WARP_F_EXITS) && warp_defer(arg[0], o->flags))
-			return 0;
 		return warp_wake(warp_target(arg[0]), o->flags);
 	case WARP_OP_FORK:
 		return warp_fork(arg[0], (const char *)arg[1]);

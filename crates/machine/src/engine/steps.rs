@@ -7,7 +7,7 @@
 //! ```
 
 use super::{AT_OBJECT, Machine, NO_TOKEN, Run, pay};
-use crate::kernel::{Call, Fault, Kernel, Op, Spawn, SpawnState, Stimulus};
+use crate::kernel::{Fault, Kernel, Op, Spawn, SpawnState, Stimulus};
 use crate::objects::Did;
 use crate::order::Order;
 use crate::program::{AtObject, Code, Step};
@@ -197,7 +197,7 @@ impl<K: Kernel, O: Order> Machine<K, O> {
         cpu: CpuId,
         id: TaskId,
         code: Code,
-        call: Option<Call>,
+        stays: bool,
     ) -> Result<(), Box<Fault>> {
         match code {
             Code::Fork(child) => {
@@ -212,7 +212,7 @@ impl<K: Kernel, O: Order> Machine<K, O> {
                     state: SpawnState::Runnable,
                     cpu: None,
                 };
-                self.enter(cpu, id, Op::Fork(&spawn), call)
+                self.enter(cpu, id, Op::Fork(&spawn), stays)
             }
             Code::Set(change) => {
                 let program = Arc::clone(&self.program);
@@ -220,14 +220,14 @@ impl<K: Kernel, O: Order> Machine<K, O> {
                 let (target, change) = &program.changes[change as usize];
                 let target = target.unwrap_or(id);
                 self.note_words(cpu, id, target, words);
-                self.enter(cpu, id, Op::Set(target, change), call)
+                self.enter(cpu, id, Op::Set(target, change), stays)
             }
             Code::Exec => {
                 self.note(cpu, id, TaskId::IDLE, note::EXEC, 0);
-                self.enter(cpu, id, Op::Exec, call)
+                self.enter(cpu, id, Op::Exec, stays)
             }
             Code::Yield => {
-                self.enter(cpu, id, Op::Yield, call)?;
+                self.enter(cpu, id, Op::Yield, stays)?;
                 if self.cpus[cpu.index()].user == id {
                     self.note(cpu, id, TaskId::IDLE, note::YIELD, 0);
                 }
@@ -249,9 +249,9 @@ impl<K: Kernel, O: Order> Machine<K, O> {
         }
     }
 
-    fn enter(&mut self, cpu: CpuId, id: TaskId, op: Op<'_>, call: Option<Call>) -> Result<(), Box<Fault>> {
+    fn enter(&mut self, cpu: CpuId, id: TaskId, op: Op<'_>, stays: bool) -> Result<(), Box<Fault>> {
         self.settle_costs(id, op);
-        self.step(cpu, call.map_or(Stimulus::Op(id, op), |call| Stimulus::Call(id, op, call)))
+        self.step(cpu, if stays { Stimulus::Call(id, op) } else { Stimulus::Op(id, op) })
     }
 
     /// Notes what a task does that changes nothing in the schedule.

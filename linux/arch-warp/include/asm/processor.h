@@ -15,8 +15,6 @@ struct thread_struct {
 	unsigned int child_id;		/* during WARP_OP_FORK: id + 1 of the child */
 	unsigned char yielding;		/* in sched_yield() */
 	unsigned char held;		/* WARP_HELD_*, as the log knows */
-	unsigned char nr_deferred;	/* wakeups of a system call that goes on: ops.c */
-	unsigned int deferred[4];	/* whom, and in the lowest bit whether by a sync wakeup */
 #ifdef CONFIG_WARP_RACE
 	unsigned char woken;		/* someone has asked for its wakeup since it was told to block: ops.c */
 	unsigned char said;		/* within data_race(): race.c */
