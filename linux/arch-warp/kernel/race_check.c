@@ -530,7 +530,11 @@ static const char *warp_check_held(void)
 
 		if (raw_spin_is_locked(&b->lock))
 			continue;
-		if (b->quota != RUNTIME_INF && b->runtime > b->quota
+		/*
+		 * A CPU that has nothing to run gives back what it took, up to a slice (sched_cfs_bandwidth_slice_us: 5 ms), also in a
+		 * later period than it took it in, and nothing caps the sum (__return_cfs_rq_runtime()).
+		 */
+		if (b->quota != RUNTIME_INF && b->runtime > b->quota + num_possible_cpus() * 5ULL * NSEC_PER_MSEC
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 14, 0)
 		    + b->burst
 #endif

@@ -102,8 +102,8 @@ impl Deriver<'_> {
         } else if self.options.messages == Messages::Recorded {
             self.channels.renumber(&rows);
             self.summary.kick = put_in(&mut workload, &mut self.channels);
+            calls::mark(&mut workload, &shown);
         }
-        calls::mark(&mut workload, &shown);
         if self.stolen.iter().any(|stretches| !stretches.is_empty()) {
             let mut builder = Builder::of(workload);
             for (cpu, stretches) in (0..).zip(&self.stolen).filter(|(_, stretches)| !stretches.is_empty()) {

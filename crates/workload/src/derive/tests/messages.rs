@@ -385,7 +385,7 @@ fn who_wakes_a_thread_of_the_kernel_and_sleeps_at_once_is_in_one_call() {
         trace.switch(4, 1, 9, 'S', 0).switch(4, 0, 0, 'R', 1).waking(10, 0, 1, 9).switch(12, 0, 1, state, 0);
         trace.switch(13, 1, 0, 'R', 9).waking(21, 1, 9, 1).switch(22, 1, 9, 'S', 0);
         trace.switch(22, 0, 0, 'R', 1).switch(30, 0, 1, 'X', 0);
-        derive(&trace, Messages::None)
+        derive(&trace, Messages::Recorded)
     };
     let workload = recorded('D');
     assert!(task(&workload, 9).kernel_thread);
