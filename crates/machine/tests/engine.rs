@@ -163,7 +163,8 @@ fn a_producer_wakes_a_consumer() {
     assert_eq!((waking.task(), waking.other(), waking.flags), (TaskId(1), TaskId(0), 0));
 }
 
-/// Within a system call nobody else gets the CPU: who wakes a task of higher priority and then sleeps or ends does that first.
+/// Within a system call nobody else gets the CPU: who wakes a task of higher priority and then sleeps or ends does that
+/// first.
 #[test]
 fn what_a_call_wakes_comes_when_the_call_is_over() {
     // ms   0         1

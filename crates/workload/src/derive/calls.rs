@@ -10,19 +10,19 @@
 //!   FORK, BLOCK, WAKEUP                         SEND, EXIT
 //! ```
 //!
-//! A task that wakes a thread of the kernel and sleeps at once, which no signal ends (`D`), is the third kind: it has the disk's worker
-//! write, and waits for the disk.
+//! A task that wakes a thread of the kernel and sleeps at once, which no signal ends (`D`), is the third kind: it has
+//! the disk's worker write, and waits for the disk.
 //!
-//! A kernel that is not preempted within system calls gives nobody the CPU in between. A replay that does lets a parent take the
-//! CPU of a child that has nothing left but its end, and the child waits for that.
+//! A kernel that is not preempted within system calls gives nobody the CPU in between. A replay that does lets a parent
+//! take the CPU of a child that has nothing left but its end, and the child waits for that.
 
 use super::tasks::Calls;
 use crate::{Event, EventId, EventKind, Wakeup, Workload};
 use schedlab_units::{Span, TaskId};
 use std::collections::{HashMap, HashSet};
 
-/// So much CPU time may lie between a wakeup and the sleep or the end that belong to one call. Linux 6.18 showed 2 to 4 us
-/// from a vfork() to its sleep, and 9 us from an exit's wakeup of the parent to the last switch.
+/// So much CPU time may lie between a wakeup and the sleep or the end that belong to one call. Linux 6.18 showed 2 to
+/// 4 us from a vfork() to its sleep, and 9 us from an exit's wakeup of the parent to the last switch.
 const WITHIN: Span = Span::from_ns(20_000);
 
 /// How many calls were marked.
@@ -57,8 +57,8 @@ pub(super) fn mark(workload: &mut Workload, shown: &[Calls]) {
     if marked != Marked::default() {
         let Marked { forks, sleeps, exits } = marked;
         let text = format!(
-            "{forks} forks whose parent sleeps at once, {sleeps} wakeups of the kernel's threads before a sleep at once, {exits} \
-                ends that wake somebody"
+            "{forks} forks whose parent sleeps at once, {sleeps} wakeups of the kernel's threads before a sleep at once, \
+                {exits} ends that wake somebody"
         );
         workload.notes.insert("system calls that wake and then sleep or end".into(), text);
     }

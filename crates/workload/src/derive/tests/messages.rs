@@ -268,7 +268,7 @@ fn a_wait_for_a_child_ends_with_the_child() {
             *prev_state = TaskState::Interruptible;
         }
     }
-    assert_eq!(life(task(&derive(&trace, Messages::Recorded), 1)), "F2 B4 W<-305 B2 W8 E6");
+    assert_eq!(life(task(&derive(&trace, Messages::Recorded), 1)), "F2 B4 W<-305 B2 W<-2 E4");
 }
 
 // us     0         1         2
