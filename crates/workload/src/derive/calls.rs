@@ -57,7 +57,7 @@ pub(super) fn mark(workload: &mut Workload, shown: &[Calls]) {
     if marked != Marked::default() {
         let Marked { forks, sleeps, exits } = marked;
         let text = format!(
-            "{forks} forks whose parent sleeps at once, {sleeps} wakeups of the kernel's threads before a sleep at once, \
+            "{forks} forks whose parent sleeps at once, {sleeps} wakeups of the kernel's threads before a sleep, \
                 {exits} ends that wake somebody"
         );
         workload.notes.insert("system calls that wake and then sleep or end".into(), text);
