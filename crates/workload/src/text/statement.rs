@@ -169,8 +169,8 @@ impl Event {
     }
 }
 
-const TYPES: &str = "FORK, INIT, PRIO, YIELD, EXEC, CALL, BLOCK, WAKEUP, EXIT, or what is done at an object (SEND, RECV, \
-        ...)";
+const TYPES: &str = "FORK, INIT, PRIO, YIELD, EXEC, CALL, BLOCK, WAKEUP, EXIT, or what is done at an object (SEND, \
+        RECV, ...)";
 const KINDS: [&str; 9] = ["FORK", "INIT", "PRIO", "YIELD", "EXEC", "CALL", "BLOCK", "WAKEUP", "EXIT"];
 
 /// Parses the words of a line; there is at least one.
