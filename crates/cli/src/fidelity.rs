@@ -34,7 +34,7 @@ pub(crate) struct FidelityArgs {
     /// a row for each.
     #[arg(required = true, value_name = "FILE")]
     pub inputs: Vec<PathBuf>,
-    /// The scheduler that replays; the port nearest to the recorded kernel unless given.
+    /// The scheduler that replays; the newest port that is not newer than the recorded kernel unless given.
     #[arg(long, value_name = "NAME")]
     pub sched: Option<SubjectSpec>,
     /// CPUs of the replay; as many as were recorded unless given.
@@ -108,6 +108,20 @@ pub(crate) enum FidelityInterrupts {
     Keep,
     /// They take their CPU again.
     Replay,
+}
+
+impl FidelityArgs {
+    fn mode(&self) -> Mode {
+        if self.lenient { Mode::Lenient } else { Mode::Strict }
+    }
+
+    fn options(&self) -> DeriveOptions {
+        DeriveOptions {
+            messages: self.messages,
+            interrupts: self.interrupts.rule(),
+            ..DeriveOptions::default()
+        }
+    }
 }
 
 impl FidelityInterrupts {
@@ -248,26 +262,33 @@ fn counted(recording: &KnownRecording) -> BTreeSet<u32> {
     tasks.filter(|(row, _)| counts(*row)).map(|(_, task)| task.pid).collect()
 }
 
-fn measure(input: &Path, args: &FidelityArgs, ui: &Ui) -> Result<Fidelity> {
-    let mode = if args.lenient { Mode::Lenient } else { Mode::Strict };
-    let recording = load_recording(input, mode, ui)?;
-    let other = args.against.as_ref().map(|path| load_recording(path, mode, ui)).transpose()?;
-    let truth = other.as_ref().unwrap_or(&recording);
-    let options = DeriveOptions {
-        messages: args.messages,
-        interrupts: args.interrupts.rule(),
-        ..DeriveOptions::default()
-    };
-    let mut loaded = load_as(input, mode, options, ui)?;
+/// What is replayed: the recording as these options have it, with strangers if they are asked for, and with tasks that
+/// compute on. Whether there are any such.
+fn derived(
+    input: &Path,
+    args: &FidelityArgs,
+    options: DeriveOptions,
+    (recording, wants_cpu): (&KnownRecording, &BTreeSet<u32>),
+    ui: &Ui,
+) -> Result<(Loaded, bool)> {
+    let mut loaded = load_as(input, args.mode(), options, ui)?;
     if args.strangers == FidelityStrangers::Replay {
-        loaded.workload = with_strangers(loaded.workload, &recording)?;
+        loaded.workload = with_strangers(loaded.workload, recording)?;
     }
+    let goes_on = go_on(&mut loaded.workload, wants_cpu);
+    Ok((loaded, goes_on))
+}
+
+fn measure(input: &Path, args: &FidelityArgs, ui: &Ui) -> Result<Fidelity> {
+    let recording = load_recording(input, args.mode(), ui)?;
+    let other = args.against.as_ref().map(|path| load_recording(path, args.mode(), ui)).transpose()?;
+    let truth = other.as_ref().unwrap_or(&recording);
     let wanted = counted(&recording);
     let wants_cpu = match &other {
         Some(_) => BTreeSet::new(),
         None => wanting_a_cpu(&recording, &wanted)?,
     };
-    let goes_on = go_on(&mut loaded.workload, &wants_cpu);
+    let (loaded, goes_on) = derived(input, args, args.options(), (&recording, &wants_cpu), ui)?;
     let topology = match (&args.cpus, truth.recorded.log.header().nr_cpus) {
         (Some(topology), _) => topology.clone(),
         (None, nr_cpus) => Topology::flat(nr_cpus).map_err(Failure::input)?,
@@ -276,7 +297,7 @@ fn measure(input: &Path, args: &FidelityArgs, ui: &Ui) -> Result<Fidelity> {
         Some(spec) => spec.clone(),
         None => {
             let release = recording.recorded.notes.get("recorded kernel").map_or("", String::as_str);
-            schedlab_lab::kernels::nearest(release).parse()?
+            schedlab_lab::kernels::port_for(release).parse()?
         }
     };
     let subject = spec.resolve(ui.setting(args.hz, &topology))?;
@@ -346,7 +367,7 @@ fn costs_of(args: &FidelityArgs, exits: &IdleExits, kick: Span) -> Result<Option
 /// Tasks of the program that wanted a CPU when the recording ended compute on, as they would have. Whether there are
 /// any: then a replay ends when the recording did.
 fn go_on(workload: &mut Workload, wants_cpu: &BTreeSet<u32>) -> bool {
-    let mut next_eid = workload.eids().map(|eid| eid.0).max().unwrap_or(0) + 1;
+    let mut next_eid = workload.free_eid().0;
     let mut any = false;
     for task in workload.tasks.iter_mut().filter(|task| wants_cpu.contains(&task.pid)) {
         let length = |event: &Event| event.kind.length().unwrap_or(Span::ZERO);
@@ -453,33 +474,22 @@ fn causes(
         drop(step);
         Ok(())
     };
-    let mode = if args.lenient { Mode::Lenient } else { Mode::Strict };
-    // as the workload of the study, but for one rule of derivation
-    let derived = |options: DeriveOptions| -> Result<Workload> {
-        let mut workload = load_as(input, mode, options, ui)?.workload;
-        if args.strangers == FidelityStrangers::Replay {
-            workload = with_strangers(workload, study.recording)?;
-        }
-        if let Some(wants_cpu) = &study.wants_cpu {
-            go_on(&mut workload, wants_cpu);
-        }
-        Ok(workload)
-    };
-    let own = DeriveOptions {
-        messages: args.messages,
-        interrupts: args.interrupts.rule(),
-        ..DeriveOptions::default()
+    let nobody = BTreeSet::new();
+    let wants_cpu = study.wants_cpu.as_ref().unwrap_or(&nobody);
+    // as the workload of the study, but for one rule
+    let otherwise = |options: DeriveOptions| -> Result<Workload> {
+        derived(input, args, options, (study.recording, wants_cpu), ui).map(|(loaded, _)| loaded.workload)
     };
     let mut asleep = match args.messages {
         Messages::None => workload.clone(),
-        _ => derived(DeriveOptions { messages: Messages::None, ..own })?,
+        _ => otherwise(DeriveOptions { messages: Messages::None, ..args.options() })?,
     };
     Dependencies::None.apply(&mut asleep);
     without(Cause::Messages, &asleep, None, own_costs)?;
     without(Cause::Costs, workload, None, Some(costs::measured()?))?;
     let took_time = study.loaded.derived.is_some_and(|derived| derived.interrupt_ns > 0);
     if took_time && args.interrupts != FidelityInterrupts::Keep {
-        let kept = derived(DeriveOptions { interrupts: InterruptRule::Keep, ..own })?;
+        let kept = otherwise(DeriveOptions { interrupts: InterruptRule::Keep, ..args.options() })?;
         without(Cause::Interrupts, &kept, None, own_costs)?;
     }
     without(Cause::Chance, workload, Some(Perturb::new(1)), own_costs)?;

@@ -55,18 +55,21 @@ pub fn packaged_series() -> Vec<String> {
     build::known_series().unwrap_or_default()
 }
 
-/// The port whose kernel is nearest to this release (`6.18.44-fc`), of those that are built; `linux-6.12`, which
-/// is built at need, if none is or the release is not known.
-pub fn nearest(release: &str) -> String {
-    let built: Vec<String> = versions().into_iter().filter(|version| version.built).map(|v| v.name).collect();
-    nearest_of(release, built.iter().map(String::as_str)).unwrap_or("linux-6.12").to_string()
+/// The port that replays a recording of this release (`6.18.44-fc`): the newest that is not newer, which has nothing
+/// that the recorded kernel had not; the oldest if all are newer, `linux-6.12` if the release is not known. What is
+/// built already does not matter, so that a command says the same on every machine.
+pub fn port_for(release: &str) -> String {
+    let series = packaged_series();
+    let chosen = newest_not_newer(release, series.iter().map(String::as_str)).unwrap_or("6.12");
+    format!("linux-{chosen}")
 }
 
-/// The name with the least distance in releases; of two the older, which has nothing that the recorded one had not.
-fn nearest_of<'a>(release: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+fn newest_not_newer<'a>(release: &str, series: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let wanted = place(release)?;
-    let known = names.filter_map(|name| Some((place(series_of(name)?)?, name)));
-    known.min_by_key(|(place, _)| (place.abs_diff(wanted), *place)).map(|(_, name)| name)
+    let mut known: Vec<(u32, &str)> = series.filter_map(|name| Some((place(name)?, name))).collect();
+    known.sort_unstable();
+    let older = known.partition_point(|(place, _)| *place <= wanted);
+    known.get(older.saturating_sub(1)).map(|(_, name)| *name)
 }
 
 /// The release's place in the row of all: 5.19 is followed by 6.0, 6.19 by 7.0.
@@ -211,12 +214,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_port_is_the_one_with_fewest_releases_between() {
-        let names = ["linux-5.10", "linux-6.1", "linux-6.12", "linux-7.2", "linux-mine"];
-        let nearest = |release| nearest_of(release, names.into_iter());
-        assert_eq!(nearest("6.18.44-fc-v669"), Some("linux-7.2")); // 4 releases; 6.12 is 6 away
-        assert_eq!(nearest("6.6.1"), Some("linux-6.1"));
-        assert_eq!(nearest("5.15.0-91-generic"), Some("linux-5.10"));
-        assert_eq!(nearest("unknown"), None);
+    fn a_recording_is_replayed_by_the_newest_port_that_is_not_newer() {
+        let series = ["7.2", "5.10", "6.12", "6.1"];
+        let port = |release| newest_not_newer(release, series.into_iter());
+        assert_eq!(port("6.18.44-fc-v669"), Some("6.12"));
+        assert_eq!(port("6.12.3"), Some("6.12"));
+        assert_eq!(port("6.6.1"), Some("6.1"));
+        assert_eq!(port("7.4-rc1"), Some("7.2"));
+        assert_eq!(port("5.4.0"), Some("5.10"));
+        assert_eq!(port("unknown"), None);
     }
 }

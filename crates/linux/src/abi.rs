@@ -113,10 +113,10 @@ pub mod op {
     pub const F_UNINTERRUPTIBLE: u32 = 1;
     /// Flag of `WAKE`: the waker is about to block.
     pub const F_SYNC: u32 = 2;
-    /// Flag of all: the task stays within the system call until an operation without it.
-    pub const F_STAYS: u32 = 8;
     /// Flag of `SCHED`: children start with default parameters.
     pub const F_RESET_ON_FORK: u32 = 4;
+    /// Flag of all: the task stays within the system call until an operation without it.
+    pub const F_STAYS: u32 = 8;
     /// As a target: the task itself.
     pub const SELF: u64 = 0xffff_fffe;
 }

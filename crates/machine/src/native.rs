@@ -738,20 +738,14 @@ impl<P: Policy, S: Sink> Kernel for Native<P, S> {
         if self.wants.requests {
             self.requests(cpu);
         }
-        match stimulus {
-            Stimulus::Call(task, _) => self.cpus[cpu.index()].within = task,
-            Stimulus::Op(..) => self.cpus[cpu.index()].within = TaskId::IDLE,
-            _ => {}
-        }
         // within a system call nobody else is chosen
-        let stays = self.cpus[cpu.index()].within != TaskId::IDLE && {
-            let within = self.cpus[cpu.index()].within;
-            let is_here = self.view.current(cpu) == Some(within);
-            if !is_here {
-                self.cpus[cpu.index()].within = TaskId::IDLE;
-            }
-            is_here
+        let within = match stimulus {
+            Stimulus::Call(task, _) => task,
+            Stimulus::Op(..) => TaskId::IDLE,
+            _ => self.cpus[cpu.index()].within,
         };
+        let stays = self.view.current(cpu) == Some(within);
+        self.cpus[cpu.index()].within = if stays { within } else { TaskId::IDLE };
         if self.cpus[cpu.index()].need_resched && !stays && self.fault.is_none() {
             if std::mem::take(&mut self.cpus[cpu.index()].must_move)
                 && let Some(task) = self.view.current(cpu)

@@ -110,7 +110,7 @@ impl Builder {
             account: Account::new(Limits::HELD),
             exceeded: None,
             next_pid: workload.free_pid(),
-            next_eid: workload.eids().max().map_or(1, |eid| eid.0 + 1),
+            next_eid: workload.free_eid().0,
             now: workload.tasks.iter().map(Now::of).collect(),
             workload,
         };
@@ -390,11 +390,6 @@ impl Life<'_> {
     /// Executes a new program, for which the scheduler may choose another CPU.
     pub fn executes(self) -> Self {
         self.running(|length| EventKind::Exec { length })
-    }
-
-    /// Begins a system call, which its next BLOCK or EXIT ends.
-    pub fn calls(self) -> Self {
-        self.running(|length| EventKind::Call { length })
     }
 
     /// Changes settings, its own or another task's.

@@ -326,8 +326,7 @@ impl EventKind {
         matches!(self, EventKind::Wakeup(Wakeup::External { source, .. }) if source.is_instant())
     }
     /// The version of both forms on disk that knows it: 2 for timers set for an instant, 3 for wakeups by what only a
-    /// recording tells, 4 for what happens at objects, 5 for EXEC, 6 for timers that skip, 7 for
-    /// CALL.
+    /// recording tells, 4 for what happens at objects, 5 for EXEC, 6 for timers that skip, 7 for CALL.
     #[inline]
     pub fn version(&self) -> u32 {
         match self {
@@ -385,6 +384,10 @@ impl Workload {
         self.tasks
             .iter()
             .flat_map(|task| task.birth_eid().into_iter().chain(task.events.iter().map(|event| event.eid)))
+    }
+    /// An event identifier above all of its events'; those after it are free, too.
+    pub fn free_eid(&self) -> EventId {
+        EventId(1 + self.eids().map(|eid| eid.0).max().unwrap_or(0))
     }
     /// A pid above all of its tasks'.
     pub fn free_pid(&self) -> u32 {

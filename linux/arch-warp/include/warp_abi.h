@@ -55,8 +55,8 @@
 
 #define WARP_OP_SETSID	 17	/* setsid(): a session of its own, and with it an autogroup. result: the session or -errno */
 #define WARP_OP_CALL	 18	/* a0: address of long f(void *) in an object that the simulator has loaded, a1: its argument */
-#define WARP_OP_RETURN	 20	/* nothing: a system call that WARP_F_STAYS kept open is over */
 #define WARP_OP_EXEC	 19	/* sched_exec(): what execve() has the scheduler do; there is no new program */
+#define WARP_OP_RETURN	 20	/* nothing: a system call that WARP_F_STAYS kept open is over */
 
 #define WARP_F_UNINTERRUPTIBLE 1	/* TASK_UNINTERRUPTIBLE instead of TASK_INTERRUPTIBLE */
 #define WARP_F_SYNC	       2	/* the waker is about to block: WF_SYNC */

@@ -71,7 +71,7 @@ pub struct Side {
     pub nr_cpus: u32,
     /// Until the last of the tasks looked at stopped.
     pub duration_ns: u64,
-    /// Waits at objects that the recording has and this side does not, and the other way round.
+    /// Waits at objects that the recording has and this side does not, the other way round, and those ended by force.
     pub(super) at_objects: [u64; 3],
     /// Row in the log, pid, name and figures of the tasks looked at.
     tasks: Vec<(u32, u32, String, Figures)>,

@@ -1,6 +1,6 @@
 //! Fidelity as a page: recorded and replayed distributions one over the other, then the tables.
 
-use super::show::{change, ks_text, rows};
+use super::show::{blocks, change, ks_text, rows};
 use super::{Fidelity, Pair, taken_away};
 use schedlab_instruments::Distribution;
 use schedlab_report::chart::{Chart, Scale, Series, Style, Unit};
@@ -175,13 +175,8 @@ fn pair_table(pair: &Pair, fidelity: &Fidelity) -> Grid {
         grid.rows.push(line(&name.replace('_', " "), statistic, value(a), value(b), change(a, b), ks));
     }
     if pair.task.is_none() {
-        let (skipped, gained) = (count(fidelity.skipped_blocks), count(fidelity.gained_blocks));
-        grid.rows.push(line("blocks skipped", "", String::new(), skipped, String::new(), String::new()));
-        grid.rows.push(line("blocks gained", "", String::new(), gained, String::new(), String::new()));
-        if fidelity.forced_blocks > 0 {
-            let forced = count(fidelity.forced_blocks);
-            let (label, none) = ("waits ended, all waited", String::new);
-            grid.rows.push(line(label, "", none(), forced, none(), none()));
+        for (label, blocks) in blocks(fidelity) {
+            grid.rows.push(line(label, "", String::new(), count(blocks), String::new(), String::new()));
         }
     }
     grid

@@ -25,6 +25,14 @@ pub(super) fn ks_text(ks: Option<f64>) -> String {
 /// A quantity of a pair: name, recorded, replayed, as text or as a number.
 type Row = (&'static str, &'static str, u64, u64, &'static str);
 
+/// How many blocks of the replay differ from the recording's, by name; those ended by force where there are any.
+pub(super) fn blocks(fidelity: &Fidelity) -> impl Iterator<Item = (&'static str, u64)> {
+    let forced = (fidelity.forced_blocks > 0).then_some(("waits ended, all waited", fidelity.forced_blocks));
+    [("blocks skipped", fidelity.skipped_blocks), ("blocks gained", fidelity.gained_blocks)]
+        .into_iter()
+        .chain(forced)
+}
+
 /// The rows of a pair: quantity, statistic, recorded, replayed, unit.
 pub(super) fn rows(pair: &Pair) -> Vec<Row> {
     let [a, b] = &pair.sides;
@@ -89,11 +97,8 @@ pub fn terminal(fidelity: &Fidelity, style: Style) -> String {
             format!("{label:<28} {:>14} {:>14} {:>10} {ks:>8}", value(a), value(b), change(a, b)).trim_end()
         );
     }
-    let _ = writeln!(text, "{:<28} {:>14} {:>14}", "blocks skipped", "", count(fidelity.skipped_blocks));
-    let _ = writeln!(text, "{:<28} {:>14} {:>14}", "blocks gained", "", count(fidelity.gained_blocks));
-    if fidelity.forced_blocks > 0 {
-        let forced = count(fidelity.forced_blocks);
-        let _ = writeln!(text, "{:<28} {:>14} {:>14}", "waits ended, all waited", "", forced);
+    for (label, blocks) in blocks(fidelity) {
+        let _ = writeln!(text, "{label:<28} {:>14} {:>14}", "", count(blocks));
     }
     if let Some(order) = fidelity.order
         && let Some(share) = order.share()

@@ -35,7 +35,7 @@ struct Marked {
 
 /// Puts a CALL before what belongs to a call that sleeps or ends. `shown` has a row for each task.
 pub(super) fn mark(workload: &mut Workload, shown: &[Calls]) {
-    let mut next_eid = workload.eids().map(|eid| eid.0).max().unwrap_or(0) + 1;
+    let mut next_eid = workload.free_eid().0;
     let (ends, mut sleeps) = (ends(workload, shown), sleeps(workload, shown));
     let mut marked = Marked::default();
     for ((task, shown), end) in workload.tasks.iter_mut().zip(shown).zip(ends) {
@@ -71,20 +71,22 @@ fn calls(
     end: Option<Span>,
     marked: &mut Marked,
 ) -> Vec<(usize, Span)> {
+    let length_before = |index: usize| index.checked_sub(1).and_then(|before| events[before].kind.length());
+    let just_before = |from: Span| from.saturating_sub(Span::from_ns(1));
     let mut calls = Vec::new();
-    for (index, event) in events.iter().enumerate().filter(|_| !shown.sleeps.is_empty()) {
-        let Some(from) = sleeps.remove(&event.eid) else { continue };
-        // other events within the call would be part of it
-        let before = index.checked_sub(1).and_then(|before| events[before].kind.length());
-        if before.is_none_or(|before| before < from) {
-            marked.sleeps += 1;
-            calls.push((index, from.saturating_sub(Span::from_ns(1))));
+    if !shown.sleeps.is_empty() {
+        for (index, event) in events.iter().enumerate() {
+            let Some(from) = sleeps.remove(&event.eid) else { continue };
+            // other events within the call would be part of it
+            if length_before(index).is_none_or(|before| before < from) {
+                marked.sleeps += 1;
+                calls.push((index, just_before(from)));
+            }
         }
     }
     if !shown.vforks.is_empty() {
-        for (index, three) in
-            events.windows(3).enumerate().filter(|(_, three)| is_vfork(three, &shown.vforks))
-        {
+        let vforks = events.windows(3).enumerate().filter(|(_, three)| is_vfork(three, &shown.vforks));
+        for (index, three) in vforks {
             marked.forks += 1;
             calls.extend(three[0].kind.length().map(|length| (index, length)));
         }
@@ -92,9 +94,7 @@ fn calls(
     if let Some(from) = end {
         marked.exits += 1;
         let index = first_not_before(events, from);
-        let before = index.checked_sub(1).and_then(|before| events[before].kind.length());
-        // just before what comes then
-        calls.push((index, from.saturating_sub(Span::from_ns(1)).max(before.unwrap_or(Span::ZERO))));
+        calls.push((index, just_before(from).max(length_before(index).unwrap_or(Span::ZERO))));
     }
     calls.sort_unstable();
     calls
@@ -126,7 +126,7 @@ fn sleeps(workload: &Workload, shown: &[Calls]) -> HashMap<EventId, Span> {
     sleeps
 }
 
-/// A fork whose parent sleeps at once until the child wakes it.
+/// A fork whose parent sleeps at once until the child wakes it. `vforks` is in order.
 fn is_vfork(events: &[Event], vforks: &[EventId]) -> bool {
     let [fork, block, wakeup] = events else { return false };
     match (&fork.kind, &block.kind, &wakeup.kind) {
@@ -134,7 +134,11 @@ fn is_vfork(events: &[Event], vforks: &[EventId]) -> bool {
             EventKind::Fork { length, child },
             EventKind::Block { length: until },
             EventKind::Wakeup(Wakeup::Dependent { task, .. }),
-        ) => task == child && until.saturating_sub(*length) <= WITHIN && vforks.contains(&block.eid),
+        ) => {
+            task == child
+                && until.saturating_sub(*length) <= WITHIN
+                && vforks.binary_search(&block.eid).is_ok()
+        }
         _ => false,
     }
 }

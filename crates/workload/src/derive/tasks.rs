@@ -123,7 +123,7 @@ pub(super) struct Task {
 /// What a recording shows of the system calls in which a task wakes others and then sleeps or ends.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Calls {
-    /// Sleeps right after a fork that no signal ends: vfork().
+    /// Sleeps right after a fork that no signal ends, in order: vfork().
     pub vforks: Vec<EventId>,
     /// Such sleeps right after it has woken somebody: a disk's worker, say.
     pub sleeps: Vec<EventId>,
@@ -371,7 +371,7 @@ impl Tasks {
     /// Whether an event would carry something that the last one does not: CPU time, or a wakeup of another task.
     pub fn has_unsaid(&self, index: usize) -> bool {
         let task = &self.list[index];
-        task.cpu_ns > task.last_length_ns || !task.open_wakes.is_empty()
+        task.cpu_ns > task.last_length_ns || self.has_woken(index)
     }
 
     /// Gives a task another number: a thread that calls exec takes over its process's.

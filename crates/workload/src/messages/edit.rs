@@ -42,7 +42,7 @@ struct Moved {
 
 /// Makes the changes; `edits` has one entry for each task.
 pub(super) fn apply(workload: &mut Workload, edits: &[Edits]) {
-    let mut fresh = workload.eids().map(|eid| eid.0).max().unwrap_or(0);
+    let mut fresh = workload.free_eid().0;
     let mut moved: HashMap<EventId, Moved> = HashMap::new();
     for (task, edits) in workload.tasks.iter_mut().zip(edits) {
         if edits.blocks.is_empty() && edits.removed.is_empty() && edits.inserted.is_empty() {
@@ -78,10 +78,10 @@ fn rewrite(
             continue;
         }
         while let Some(insert) = inserted.next_if(|insert| insert.before <= row) {
-            *fresh += 1;
             let kind =
                 EventKind::Object { length: base + insert.length, op: insert.op, recorded: insert.recorded };
             out.push(Event { eid: EventId(*fresh), kind });
+            *fresh += 1;
         }
         let Some(length) = event.kind.length().map(|length| base + length) else {
             base = Span::ZERO;

@@ -135,7 +135,7 @@ fn pieces(of: &Ends) -> Vec<Pieces> {
 
 /// Puts the parts in the place of the whole.
 fn put(workload: &mut Workload, parted: &BTreeMap<Place, Vec<(ObjectId, u32)>>) {
-    let mut fresh = workload.eids().map(|eid| eid.0).max().unwrap_or(0);
+    let mut fresh = workload.free_eid().0;
     let tasks: BTreeSet<usize> = parted.keys().map(|(task, _)| *task).collect();
     for task in tasks {
         let events = std::mem::take(&mut workload.tasks[task].events);
@@ -153,9 +153,9 @@ fn put(workload: &mut Workload, parted: &BTreeMap<Place, Vec<(ObjectId, u32)>>) 
                 };
                 let length = event.kind.length().unwrap_or(Span::ZERO);
                 let kind = EventKind::Object { length, op, recorded: Recorded::Awake };
-                fresh += u64::from(number > 0);
                 // what its wakeups are placed before is the first
                 let eid = if number == 0 { event.eid } else { EventId(fresh) };
+                fresh += u64::from(number > 0);
                 out.push(Event { eid, kind });
             }
         }

@@ -44,17 +44,17 @@ pub(super) fn finish(workload: &mut Workload, channels: &Channels) -> u64 {
             found.extend(known.map(|op| (task, op)));
         }
     }
-    let mut fresh = workload.eids().map(|eid| eid.0).max().unwrap_or(0);
+    let mut fresh = workload.free_eid().0;
     let nr = found.len() as u64;
     for (task, op) in found {
         let events = &mut workload.tasks[task].events;
         let Some(length) = events.last().and_then(|last| last.kind.length()) else { continue };
-        fresh += 1;
         let kind = EventKind::Object { length, op, recorded: Recorded::Awake };
         // what its wakeups are placed before is the call now
         let last = events.len() - 1;
         let eid = std::mem::replace(&mut events[last].eid, EventId(fresh));
         events.insert(last, Event { eid, kind });
+        fresh += 1;
     }
     nr
 }
