@@ -196,8 +196,10 @@ struct Study<'a> {
     by: MatchBy,
     /// Numbers of the tasks that count in the replay.
     wanted: BTreeSet<u32>,
-    /// Those that compute on when the recording ends, if there are any.
-    wants_cpu: Option<BTreeSet<u32>>,
+    /// Those that wanted a CPU when the recording ended.
+    wants_cpu: BTreeSet<u32>,
+    /// Whether any of them computes on: then a replay ends when the recording did.
+    goes_on: bool,
     grain_ns: u64,
 }
 
@@ -215,9 +217,10 @@ impl Study<'_> {
     ) -> Result<Finished> {
         let recorded_ns = self.truth.recorded.log.header().duration.as_ns();
         let request = RunRequest {
-            duration: Some(Span::from_ns(match self.wants_cpu {
-                Some(_) => recorded_ns,
-                None => recorded_ns.saturating_mul(PATIENCE).saturating_add(1_000_000_000),
+            duration: Some(Span::from_ns(if self.goes_on {
+                recorded_ns
+            } else {
+                recorded_ns.saturating_mul(PATIENCE).saturating_add(1_000_000_000)
             })),
             perturb,
             costs,
@@ -317,7 +320,8 @@ fn measure(input: &Path, args: &FidelityArgs, ui: &Ui) -> Result<Fidelity> {
         truth_side: Side::of(log, &summary, is_counted).map_err(contradicts)?,
         by: if other.is_some() { MatchBy::Name } else { MatchBy::Pid },
         wanted,
-        wants_cpu: goes_on.then_some(wants_cpu),
+        wants_cpu,
+        goes_on,
         grain_ns: exits.waits.percentile_ns(GRAIN_PER_MILLE),
     };
     let costs = costs_of(args, &exits, loaded.derived.map_or(Span::ZERO, |derived| derived.kick))?;
@@ -330,7 +334,7 @@ fn measure(input: &Path, args: &FidelityArgs, ui: &Ui) -> Result<Fidelity> {
         None => recording.name.clone(),
     };
     found.messages = loaded.workload.notes.get("messages").cloned();
-    found.warnings = warnings(&recording, other.as_ref(), finished.is_done() || study.wants_cpu.is_some());
+    found.warnings = warnings(&recording, other.as_ref(), finished.is_done() || goes_on);
     if study.by == MatchBy::Pid {
         follow(&study, &finished, &mut found)?;
     }
@@ -365,7 +369,7 @@ fn costs_of(args: &FidelityArgs, exits: &IdleExits, kick: Span) -> Result<Option
 }
 
 /// Tasks of the program that wanted a CPU when the recording ended compute on, as they would have. Whether there are
-/// any: then a replay ends when the recording did.
+/// any.
 fn go_on(workload: &mut Workload, wants_cpu: &BTreeSet<u32>) -> bool {
     let mut next_eid = workload.free_eid().0;
     let mut any = false;
@@ -474,11 +478,10 @@ fn causes(
         drop(step);
         Ok(())
     };
-    let nobody = BTreeSet::new();
-    let wants_cpu = study.wants_cpu.as_ref().unwrap_or(&nobody);
     // as the workload of the study, but for one rule
     let otherwise = |options: DeriveOptions| -> Result<Workload> {
-        derived(input, args, options, (study.recording, wants_cpu), ui).map(|(loaded, _)| loaded.workload)
+        derived(input, args, options, (study.recording, &study.wants_cpu), ui)
+            .map(|(loaded, _)| loaded.workload)
     };
     let mut asleep = match args.messages {
         Messages::None => workload.clone(),

@@ -89,11 +89,11 @@ impl Workload {
     /// Gives a fresh identifier to every event that has none ([`EventId`] 0): the INITs first, then task by
     /// task in order, counting on from the largest identifier in use.
     pub fn number_events(&mut self) {
-        let mut last = self.eids().max().unwrap_or_default().0;
+        let mut next_eid = self.free_eid().0;
         let mut number = |eid: &mut EventId| {
             if eid.0 == 0 {
-                last += 1;
-                eid.0 = last;
+                eid.0 = next_eid;
+                next_eid += 1;
             }
         };
         for task in &mut self.tasks {

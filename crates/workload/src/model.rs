@@ -387,7 +387,7 @@ impl Workload {
     }
     /// An event identifier above all of its events'; those after it are free, too.
     pub fn free_eid(&self) -> EventId {
-        EventId(1 + self.eids().map(|eid| eid.0).max().unwrap_or(0))
+        EventId(1 + self.eids().max().unwrap_or_default().0)
     }
     /// A pid above all of its tasks'.
     pub fn free_pid(&self) -> u32 {

@@ -22,7 +22,7 @@ type Woken = (u64, Option<(u32, usize)>);
 pub fn with_own_threads(workload: &Workload, real: &ComparedRun) -> Workload {
     let mut out = workload.clone();
     let next_pid = workload.free_pid();
-    let mut next_eid = workload.eids().max().map_or(0, |eid| eid.0);
+    let mut next_eid = workload.free_eid().0;
     let mut wakeups: BTreeMap<u32, Vec<Woken>> = BTreeMap::new();
     for wakeup in &real.own_wakeups {
         // at time 0 the thread that creates the tasks is awake too: the engine does its work for native policies
@@ -39,7 +39,7 @@ pub fn with_own_threads(workload: &Workload, real: &ComparedRun) -> Workload {
     let mut first_eids: BTreeMap<u32, (TaskId, u64)> = BTreeMap::new();
     for (pid, list) in &wakeups {
         let task = TaskId((workload.tasks.len() + first_eids.len()) as u32);
-        first_eids.insert(*pid, (task, next_eid + 1));
+        first_eids.insert(*pid, (task, next_eid));
         next_eid += 1 + 2 * list.len() as u64;
     }
     for (place, (pid, list)) in wakeups.into_iter().enumerate() {

@@ -66,8 +66,7 @@ struct Setup {
 
 impl Setup {
     fn of(workload: Workload) -> Setup {
-        let next_eid = workload.eids().max().map_or(0, |eid| eid.0 + 1);
-        Setup { next_pid: workload.free_pid(), next_eid, workload }
+        Setup { next_pid: workload.free_pid(), next_eid: workload.free_eid().0, workload }
     }
 
     fn eid(&mut self) -> EventId {
