@@ -8,7 +8,8 @@
 //! | switches against its will | switched out; of a real-time thread, for 1 ms or more, likely its limit |
 //! | the CPU's number is another one | migration, with a switch |
 //! | no switch, but page faults | page fault |
-//! | no switch; steal of the machine | the hypervisor |
+//! | steal of the machine, or in a virtual one 1 ms or more without a switch | the hypervisor |
+//! | in a virtual machine a switch, and a wait for a CPU of less than half the gap | the hypervisor |
 //! | no switch, CPU time as if it had run, short | interrupt |
 //! | switches of its own will, and it did not wait for a CPU | stopped: a thread that computes does not sleep |
 //!
@@ -106,12 +107,13 @@ fn switched(of: &Evidence) -> (MissedCause, u8) {
     if of.migrated {
         return (MissedCause::Migration, 99);
     }
+    let explained_ns = of.run_delay_ns.unwrap_or(of.off_cpu_ns);
+    // others ran for a moment only, behind a pause that the kernel takes for this thread's own running
+    if of.is_virtual && of.voluntary == 0 && of.ns > 2 * explained_ns + LONG_HANDLER_NS {
+        return (MissedCause::Hypervisor, if of.steal_ns >= STEAL_GRAIN_NS { 70 } else { 60 });
+    }
     if of.is_real_time && of.ns >= RT_HELD_NS {
         return (MissedCause::RtLimit, 80);
-    }
-    let explained_ns = of.run_delay_ns.unwrap_or(of.off_cpu_ns);
-    if of.is_virtual && of.steal_ns >= STEAL_GRAIN_NS && of.ns > 2 * explained_ns + LONG_HANDLER_NS {
-        return (MissedCause::Hypervisor, 70);
     }
     (MissedCause::SwitchedOut, if about(explained_ns, of.ns) { 99 } else { 95 })
 }
@@ -125,7 +127,7 @@ fn not_switched(of: &Evidence) -> (MissedCause, u8) {
     if of.faults > 0 && of.ns < STEAL_GRAIN_NS {
         return (MissedCause::PageFault, 85);
     }
-    if of.preempted == Some(true) {
+    if of.preempted == Some(true) && of.ns < LONG_HANDLER_NS {
         // the scheduler was there and chose the same thread again
         return (MissedCause::Interrupt, if of.ns < HANDLER_NS { 95 } else { 75 });
     }
@@ -165,6 +167,16 @@ mod tests {
             (out, SwitchedOut),
             (Evidence { throttled_ns: Some(80_000_000), involuntary: 1, ..seen(80_000_000) }, CpuMax),
             (Evidence { ns: 30_000_000, steal_ns: 30_000_000, ..virt }, Hypervisor),
+            // the scheduler was there behind the pause: it chose the same thread again, or another for a moment
+            (Evidence { ns: 60_000_000, preempted: Some(true), ..virt }, Hypervisor),
+            (
+                Evidence { ns: 60_000_000, involuntary: 1, run_delay_ns: Some(900_000), ..virt },
+                Hypervisor,
+            ),
+            (
+                Evidence { ns: 60_000_000, involuntary: 1, run_delay_ns: Some(59_000_000), ..virt },
+                SwitchedOut,
+            ),
             (Evidence { migrated: true, ..out }, Migration),
             (Evidence { is_real_time: true, ns: 50_000_000, ..out }, RtLimit),
             (Evidence { faults: 1, ..seen(2_000) }, PageFault),

@@ -73,21 +73,26 @@ impl Place {
     /// A map or a check there; what is written comes back to where the words say.
     pub(super) fn shown(&self, words: &[String], ui: &Ui) -> Result<()> {
         let (words, wanted) = moved(words)?;
-        for path in wanted.iter().filter(|path| path.as_os_str() != "-") {
+        for path in wanted.iter().filter(|path| !output::is_stdout(Some(path))) {
             output::check(path)?;
         }
         let returned = self.perform(&words, ui)?;
+        let mut is_taken = false;
         for (number, path) in wanted.iter().enumerate() {
             let text = returned.files.get(&number.to_string()).map_or(&[][..], Vec::as_slice);
             let text = String::from_utf8_lossy(text);
-            if path.as_os_str() == "-" {
+            if output::is_stdout(Some(path)) {
                 crate::print::stdout(&text);
+                is_taken = true;
             } else {
                 output::text(path, &text)?;
                 ui.say(format!("wrote {}", path.display()));
             }
         }
-        if !returned.said[0].0.is_empty() {
+        if is_taken {
+            // what stands there is for a program, and no report comes behind it
+            ui.say(self.about(&returned));
+        } else if !returned.said[0].0.is_empty() {
             crate::print::stdout(&format!("{}\n{}", self.about(&returned), returned.said[0].0));
         }
         Ok(())
