@@ -1,7 +1,7 @@
 //! A schedule's file: shown, a test, a litmus test, under gdb; and what is said of bad ones.
 
 mod common;
-use common::{root, schedlab};
+use common::{has_linux, root, schedlab};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -114,4 +114,36 @@ fn gdb_stands_at_a_schedules_choices_on_the_cpus_own_stack() {
     assert!(words.contains("stands before its point"), "{words}");
     assert!(words.contains("lowest.c:"), "{words}");
     assert!(words.matches("schedlab: cpu").count() >= 2, "{words}");
+}
+
+/// The upstream fix of cpupri's empty mask as a patch: taken back, its bug is found; put in once more, it does not fit.
+#[test]
+fn a_patch_is_taken_back_and_its_bug_is_found() {
+    if !has_linux() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("mask.patch");
+    let patch = "Subject: [PATCH] sched: ask the mask again\n\n---\n--- a/kernel/sched/cpupri.c\n\
+                 +++ b/kernel/sched/cpupri.c\n@@ -108,6 +108,8 @@\n \t\t * condition, simply act as though we never hit \
+                 this\n \t\t * priority level and continue on.\n \t\t */\n+\t\tif \
+                 (cpumask_empty(lowest_mask))\n+\t\t\treturn 0;\n \t}\n \n \treturn 1;\n-- \n2.40.0\n";
+    std::fs::write(&file, patch).unwrap();
+    let name = file.to_str().unwrap();
+    let out = dir.path().join("mask");
+    let race = |target: &str, seeded: &str| {
+        let words =
+            ["race", target, "--kernel", "6.12", "--schedules", "5000", "--jobs", "1", "--seeded", seeded];
+        schedlab(&[&words[..], &["--output", out.to_str().unwrap()]].concat())
+    };
+    let back = format!("reverse:{name}");
+    ends(&race("cpupri", &back), 1, "mask");
+    // what was found knows the patch
+    let schedule = dir.path().join("mask-1.race");
+    ends(&schedlab(&["race", "--replay", schedule.to_str().unwrap()]), 1, "cpupri.c:");
+    ends(&race("cpupri", name), 2, "is there 0 times in this version, expected once");
+    ends(&race("cpudl", &back), 2, "take the target cpupri");
+    ends(&race("cpupri", "missing.patch"), 2, "cannot read missing.patch");
+    std::fs::write(&file, "no patch\n").unwrap();
+    ends(&race("cpupri", name), 2, "expected a unified diff");
 }

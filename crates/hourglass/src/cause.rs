@@ -169,10 +169,7 @@ mod tests {
             (Evidence { ns: 30_000_000, steal_ns: 30_000_000, ..virt }, Hypervisor),
             // the scheduler was there behind the pause: it chose the same thread again, or another for a moment
             (Evidence { ns: 60_000_000, preempted: Some(true), ..virt }, Hypervisor),
-            (
-                Evidence { ns: 60_000_000, involuntary: 1, run_delay_ns: Some(900_000), ..virt },
-                Hypervisor,
-            ),
+            (Evidence { ns: 60_000_000, involuntary: 1, run_delay_ns: Some(900_000), ..virt }, Hypervisor),
             (
                 Evidence { ns: 60_000_000, involuntary: 1, run_delay_ns: Some(59_000_000), ..virt },
                 SwitchedOut,

@@ -14,7 +14,7 @@
 //! text must occur exactly once, so that an edit of another version than it was written for is an error and
 //! not another bug.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs::{self, File, TryLockError};
 use std::os::unix::fs::symlink;
@@ -309,7 +309,7 @@ pub enum BugError {
         found: usize,
     },
     /// Another run has the tree.
-    #[error("{path} is in use by another 'linux bugs --run'; wait for it")]
+    #[error("{path} is in use by another program that builds a kernel with a bug; wait for it")]
     Busy {
         /// The tree.
         path: PathBuf,
@@ -411,6 +411,9 @@ fn edited_by(name: &str, edits: &[Edit], source: &Path) -> Result<BTreeMap<PathB
     Ok(files)
 }
 
+/// The folder that is always a copy.
+const SCHED: &str = "kernel/sched";
+
 /// A copy of a kernel tree that bugs are put into, one at a time. Dropped, it is as the original is.
 #[derive(Debug)]
 pub struct BugTree {
@@ -464,23 +467,30 @@ impl BugTree {
         self.put(&bug.name, &bug.edits)
     }
 
-    /// Put these edits of kernel/sched in, and no others; none: the tree is the original. `name` is for messages.
+    /// Put these edits in, and no others; none: the tree is the original. `name` is for messages.
     pub fn put(&self, name: &str, edits: &[Edit]) -> Result<(), BugError> {
         put(&self.root, &self.source, name, edits)
     }
 
-    /// Make kernel/sched what it is in the original.
+    /// Make all files what they are in the original.
     pub fn restore(&self) -> Result<(), BugError> {
         put(&self.root, &self.source, "", &[])
     }
 }
 
-/// Make kernel/sched under `root` that of `source` with these edits. A file that is right keeps its time, one that
+/// Make the files under `root` those of `source` with these edits. A file that is right keeps its time, one that
 /// changes gets a new one, so that make sees what has changed.
 fn put(root: &Path, source: &Path, name: &str, edits: &[Edit]) -> Result<(), BugError> {
     let edited = edited_by(name, edits, source)?;
-    for path in files_below(&source.join("kernel/sched"))? {
-        let file = path.strip_prefix(source).unwrap_or(&path).to_owned();
+    for file in edited.keys() {
+        own_folder(root, source, file)?;
+    }
+    let below = |top: &Path, path: PathBuf| path.strip_prefix(top).unwrap_or(&path).to_owned();
+    let ours = files_below(&source.join(SCHED))?.into_iter().map(|path| below(source, path));
+    let copies = copies_below(root)?.into_iter().map(|path| below(root, path));
+    let copies = copies.filter(|file| !file.starts_with(SCHED) && source.join(file).is_file());
+    for file in ours.chain(copies).chain(edited.keys().cloned()).collect::<BTreeSet<PathBuf>>() {
+        let path = source.join(&file);
         let data = match edited.get(&file) {
             Some(text) => text.clone().into_bytes(),
             None => fs::read(&path).map_err(io("read", &path))?,
@@ -488,6 +498,9 @@ fn put(root: &Path, source: &Path, name: &str, edits: &[Edit]) -> Result<(), Bug
         let copy = root.join(file);
         if let Some(folder) = copy.parent() {
             fs::create_dir_all(folder).map_err(io("create", folder))?;
+        }
+        if copy.is_symlink() {
+            fs::remove_file(&copy).map_err(io("remove", &copy))?;
         }
         if !fs::read(&copy).is_ok_and(|old| old == data) {
             fs::write(&copy, data).map_err(io("write", &copy))?;
@@ -505,13 +518,41 @@ impl Drop for BugTree {
 
 /// Link all of a source tree into `root`, but for kernel/sched, which is a folder of its own.
 fn link_all(source: &Path, root: &Path) -> Result<(), BugError> {
-    let sched = root.join("kernel/sched");
+    let sched = root.join(SCHED);
     fs::create_dir_all(&sched).map_err(io("create", &sched))?;
     link(source, root, "kernel")?;
     link(&source.join("kernel"), &root.join("kernel"), "sched")
 }
 
-/// Link all that is in `from` into `to`, but `not`.
+/// Make the folder of a file, and those that it lies in, folders of `root` with links instead of links themselves.
+fn own_folder(root: &Path, source: &Path, file: &Path) -> Result<(), BugError> {
+    let mut folders: Vec<&Path> =
+        file.ancestors().skip(1).filter(|folder| !folder.as_os_str().is_empty()).collect();
+    folders.reverse();
+    for folder in folders {
+        let at = root.join(folder);
+        if at.is_symlink() {
+            fs::remove_file(&at).map_err(io("remove", &at))?;
+            fs::create_dir(&at).map_err(io("create", &at))?;
+            link(&source.join(folder), &at, "")?;
+        }
+    }
+    Ok(())
+}
+
+/// Files that are no links, in folders that are none.
+fn copies_below(dir: &Path) -> Result<Vec<PathBuf>, BugError> {
+    let mut files = Vec::new();
+    for path in entries(dir)?.into_iter().filter(|path| !path.is_symlink()) {
+        match path.is_dir() {
+            true => files.extend(copies_below(&path)?),
+            false => files.push(path),
+        }
+    }
+    Ok(files)
+}
+
+/// Link all that is in `from` into `to`, but `not`. What is a folder or a file of its own there stays.
 fn link(from: &Path, to: &Path, not: &str) -> Result<(), BugError> {
     for entry in entries(from)? {
         let name = entry.file_name().unwrap_or_default();
@@ -519,8 +560,14 @@ fn link(from: &Path, to: &Path, not: &str) -> Result<(), BugError> {
         if name == not || fs::read_link(&at).is_ok_and(|target| target == entry) {
             continue;
         }
-        if at.is_symlink() {
-            fs::remove_file(&at).map_err(io("remove", &at))?;
+        match at.is_symlink() {
+            true => fs::remove_file(&at).map_err(io("remove", &at))?,
+            false if at.is_dir() => {
+                link(&entry, &at, "")?;
+                continue;
+            }
+            false if at.exists() => continue,
+            false => {}
         }
         symlink(&entry, &at).map_err(io("link", &at))?;
     }
@@ -604,10 +651,14 @@ because = "."
         let dir = tempfile::tempdir().unwrap();
         let (source, root) = (dir.path().join("source"), dir.path().join("tree"));
         fs::create_dir_all(source.join("kernel/sched")).unwrap();
-        fs::create_dir_all(source.join("lib")).unwrap();
-        for (name, text) in
-            [("Makefile", "m"), ("kernel/fork.c", "f"), ("kernel/sched/fair.c", "a = 1; b = 2;\n")]
-        {
+        fs::create_dir_all(source.join("lib/a")).unwrap();
+        for (name, text) in [
+            ("Makefile", "m"),
+            ("lib/a/b.c", "x"),
+            ("lib/a/c.c", "x"),
+            ("kernel/fork.c", "f"),
+            ("kernel/sched/fair.c", "a = 1; b = 2;\n"),
+        ] {
             fs::write(source.join(name), text).unwrap();
         }
         let fair = root.join("kernel/sched/fair.c");
@@ -616,15 +667,31 @@ because = "."
         assert!(matches!(BugTree::at(&root, &source), Err(BugError::Busy { .. })));
         tree.apply(&bug(SPEC).unwrap()).unwrap();
         assert_eq!(read(), "a = 1; b = 3;\n");
+        assert!(root.join("lib").is_symlink() && root.join("kernel/fork.c").is_symlink());
         let other = bug(&SPEC.replace("b = 2;", "a = 1;").replace("b = 3;", "a = 0;")).unwrap();
         tree.apply(&other).unwrap();
         assert_eq!(read(), "a = 0; b = 2;\n");
         let missing = bug(&SPEC.replace("b = 2;", "c")).unwrap();
         let message = tree.apply(&missing).unwrap_err().to_string();
         assert!(message.contains("edit 1 of kernel/sched/fair.c: its old text occurs 0 times"), "{message}");
+        // a file beyond the scheduler: its folder's links become copies only where they must
+        let fork = Edit { file: "kernel/fork.c".into(), old: "f".into(), new: "g".into() };
+        tree.put("beyond", &[fork]).unwrap();
+        let forked = || fs::read_to_string(root.join("kernel/fork.c")).unwrap();
+        assert_eq!((forked().as_str(), read().as_str()), ("g", "a = 1; b = 2;\n"));
+        let deep = Edit { file: "lib/a/b.c".into(), old: "x".into(), new: "y".into() };
+        tree.put("deep", &[deep]).unwrap();
+        assert_eq!(fs::read_to_string(root.join("lib/a/b.c")).unwrap(), "y");
+        assert!(root.join("lib/a/c.c").is_symlink() && forked() == "f");
+        drop(tree);
+        assert_eq!(fs::read_to_string(root.join("lib/a/b.c")).unwrap(), "x");
+        assert_eq!(fs::read_to_string(source.join("lib/a/b.c")).unwrap(), "x");
+        assert_eq!(read(), "a = 1; b = 2;\n");
+        // opened again, it is linked as it is
+        let tree = BugTree::at(&root, &source).unwrap();
+        tree.restore().unwrap();
         drop(tree);
         assert_eq!(read(), "a = 1; b = 2;\n");
         assert_eq!(fs::read_to_string(source.join("kernel/sched/fair.c")).unwrap(), "a = 1; b = 2;\n");
-        assert!(root.join("lib").is_symlink() && root.join("kernel/fork.c").is_symlink());
     }
 }

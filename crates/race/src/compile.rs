@@ -16,12 +16,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use schedlab_linux::BuiltKernel;
-use schedlab_linux::bugs::Edit;
 use schedlab_linux::build::{self, Origin};
 use schedlab_stdx::limits::{SOURCE_BYTES_MAX, read_bytes, read_text};
-use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
+use crate::seeded::{Seeded, edit};
 use crate::{RaceError, io, lacking};
 
 /// What gcc puts calls before; and each access of the source stays one: where a compiler may read a variable once or
@@ -66,8 +65,8 @@ pub struct Compiled {
     pub kernel: (String, String),
     /// The file under test, and its checksum (sha256).
     pub source: (String, String),
-    /// The seeded bug's name; empty: none.
-    pub seeded: String,
+    /// The bug that was put in.
+    pub seeded: Option<Seeded>,
     /// Macros, of a C file.
     pub defines: Vec<String>,
     /// What an object that is built for one run lies in.
@@ -81,45 +80,15 @@ impl Compiled {
         self.object.to_string_lossy().ends_with(SANITIZED)
     }
 
+    /// The bug's name; empty: none.
+    pub fn seeded_name(&self) -> &str {
+        self.seeded.as_ref().map_or("", |seeded| &seeded.name)
+    }
+
     /// Whether it is a kernel with its whole scheduler, not a part of one.
     pub fn is_whole(&self) -> bool {
         self.name.starts_with(crate::whole::PREFIX)
     }
-}
-
-/// A bug that is put into a target: an upstream fix undone, or a mutation.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Seeded {
-    /// Its name: the file's.
-    #[serde(skip)]
-    pub name: String,
-    /// `cpupri` or `cpudl`.
-    pub target: String,
-    /// Another one whose edits come first; empty: the file as it is.
-    #[serde(default)]
-    pub base: String,
-    /// One line: what is wrong.
-    pub title: String,
-    /// The upstream commit that is undone; empty: a mutation.
-    #[serde(default)]
-    pub fix: String,
-    /// `sc`: shown by interleaving alone; `weak`: by late stores only; `harmless`: by nothing.
-    pub needs: String,
-    /// Why.
-    pub why: String,
-    /// Of the whole scheduler: the kernel whose tree the edits are for; empty: 6.12.
-    #[serde(default)]
-    pub kernel: String,
-    /// Flavours that it needs beside the points.
-    #[serde(default)]
-    pub flavours: Vec<String>,
-    /// Scenarios in which it can happen; empty: all of the target's.
-    #[serde(default)]
-    pub scenarios: Vec<String>,
-    /// The substitutions.
-    #[serde(rename = "edit")]
-    pub edits: Vec<Edit>,
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -253,7 +222,7 @@ impl<'a> KernelSource<'a> {
             key: key[..16].to_owned(),
             kernel: (self.kernel.series.clone(), self.kernel.version.clone()),
             source: (self.file.to_owned(), sum_of_file(&self.source)),
-            seeded: seeded.map(|s| s.name.clone()).unwrap_or_default(),
+            seeded: seeded.cloned(),
             defines: Vec::new(),
             keep: None,
         })
@@ -376,7 +345,7 @@ pub fn own_program(path: &Path, defines: &[String], sanitized: bool) -> Result<C
         key: key[..16].to_owned(),
         kernel: Default::default(),
         source: (path.display().to_string(), sum_of_file(&source)),
-        seeded: String::new(),
+        seeded: None,
         defines: defines.to_vec(),
         keep: Some(std::sync::Arc::new(dir)),
     })
@@ -445,55 +414,6 @@ pub(crate) fn sum_of_file(bytes: &[u8]) -> String {
     hex(&hash.finalize())
 }
 
-/// The text with its substitutions.
-fn edit(text: &str, seeded: &Seeded, file: &str) -> Result<String, RaceError> {
-    let mut text = text.to_owned();
-    for edit in &seeded.edits {
-        let times = text.matches(&edit.old).count();
-        if edit.file != file || times != 1 {
-            return Err(RaceError::Refused(format!(
-                "{}: the text to be replaced in {} is there {times} times in this version, expected once; \
-                 take another kernel, or change linux/race/seeds/{}.toml",
-                seeded.name, edit.file, seeded.name
-            )));
-        }
-        text = text.replacen(&edit.old, &edit.new, 1);
-    }
-    Ok(text)
-}
-
-/// All seeded bugs, by name.
-///
-/// # Errors
-/// The port's folder is not there, or a description is no such.
-pub fn seeds() -> Result<Vec<Seeded>, RaceError> {
-    let dir = build::port()?.join("race/seeds");
-    let listed = fs::read_dir(&dir).map_err(io("read", &dir))?;
-    let mut paths: Vec<PathBuf> = listed.flatten().map(|entry| entry.path()).collect();
-    paths.retain(|path| path.extension().is_some_and(|e| e == "toml"));
-    paths.sort();
-    let read = |path: PathBuf| {
-        let text = fs::read_to_string(&path).map_err(io("read", &path))?;
-        let mut seeded: Seeded = toml::from_str(&text)
-            .map_err(|e| RaceError::Refused(format!("{}: {}", path.display(), e.to_string().trim_end())))?;
-        seeded.name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        Ok(seeded)
-    };
-    let mut all = paths.into_iter().map(read).collect::<Result<Vec<Seeded>, RaceError>>()?;
-    let plain = all.clone();
-    for seeded in all.iter_mut().filter(|s| !s.base.is_empty()) {
-        let missing = || {
-            RaceError::Refused(format!(
-                "{}.toml: there is no '{}.toml' to begin with",
-                seeded.name, seeded.base
-            ))
-        };
-        let base = plain.iter().find(|s| s.name == seeded.base).ok_or_else(missing)?;
-        seeded.edits.splice(0..0, base.edits.iter().cloned());
-    }
-    Ok(all)
-}
-
 /// A folder that goes with this process; those of killed ones go now.
 pub(crate) fn temporary(parent: &Path) -> Result<tempfile::TempDir, RaceError> {
     let prefix = schedlab_process::prefix_in(parent, "schedlab-race-");
@@ -530,7 +450,7 @@ pub fn own_target(path: &Path, defines: &[String]) -> Result<Compiled, RaceError
         key: key[..16].to_owned(),
         kernel: Default::default(),
         source: (path.display().to_string(), sum_of_file(&source)),
-        seeded: String::new(),
+        seeded: None,
         defines: defines.to_vec(),
         keep: Some(std::sync::Arc::new(dir)),
     })

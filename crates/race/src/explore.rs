@@ -369,7 +369,7 @@ impl Plan {
             target: compiled.name.clone(),
             kernel: compiled.kernel.0.clone(),
             version: compiled.kernel.1.clone(),
-            seeded: compiled.seeded.clone(),
+            seeded: compiled.seeded_name().to_owned(),
             defines: compiled.defines.clone(),
             object: compiled.key.clone(),
             model: self.model.name().into(),

@@ -29,6 +29,7 @@ mod memory;
 mod object;
 mod scenario;
 mod schedule;
+pub mod seeded;
 pub mod story;
 mod strategy;
 pub mod stream;

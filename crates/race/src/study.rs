@@ -7,11 +7,12 @@ use serde::Deserialize;
 
 use crate::RaceError;
 use crate::abi;
-use crate::compile::{self, Compiled, Seeded, places};
+use crate::compile::{self, Compiled, places};
 use crate::engine::{Altered, Met};
 use crate::explore::{Finding, Plan};
 use crate::memory::MemoryModel;
 use crate::scenario::Scenario;
+use crate::seeded::Seeded;
 use crate::strategy::Strategy;
 use crate::whole;
 use schedlab_linux::build;

@@ -99,7 +99,7 @@ pub(super) fn audit(
         "\n{} of Linux {}{}, model {}, strategy {}, seed {}\n\n{:<18} {:<44} {:<8} {:<10} {}\n",
         plan.compiled.name,
         plan.compiled.kernel.1,
-        match plan.compiled.seeded.as_str() {
+        match plan.compiled.seeded_name() {
             "" => String::new(),
             name => format!(" with '{name}'"),
         },
@@ -135,7 +135,7 @@ pub(super) fn audit(
     );
     let value = json!({
         "schema": 1, "target": plan.compiled.name, "kernel": plan.compiled.kernel.0, "model": plan.model.name(),
-        "seed": plan.seed, "mended_by": plan.compiled.seeded, "stated": stated, "barriers": rows,
+        "seed": plan.seed, "mended_by": plan.compiled.seeded_name(), "stated": stated, "barriers": rows,
     });
     if !output::json_value(args.json.as_deref(), &value)? {
         print!("{text}");

@@ -19,8 +19,9 @@ use clap::{Args, ValueEnum};
 use schedlab_lab::{FailureKind, kernels};
 use schedlab_linux::build;
 use schedlab_linux::{BuildOptions, BuiltKernel};
-use schedlab_race::compile::{self, Compiled, Seeded};
+use schedlab_race::compile::{self, Compiled};
 use schedlab_race::explore::{Explored, Plan};
+use schedlab_race::seeded::Seeded;
 use schedlab_race::{MemoryModel, RaceError, Scenario, Strategy, study};
 use schedlab_stdx::limits::{RACE_BYTES_MAX, read_text};
 use std::path::{Path, PathBuf};
@@ -89,8 +90,9 @@ pub(crate) struct RaceArgs {
     /// Of a whole scheduler: accesses that nothing orders are findings, too.
     #[arg(long)]
     races: bool,
-    /// Put a bug into the target: a name from linux/race/seeds.
-    #[arg(long, value_name = "NAME")]
+    /// Put a bug into the target: a name from linux/race/seeds, a description (.toml) or a patch (.patch, .diff) of
+    /// yours; reverse:FIX.patch takes a fix back.
+    #[arg(long, value_name = "NAME|FILE")]
     seeded: Option<String>,
     /// A macro for the C file.
     #[arg(short = 'D', long = "define", value_name = "NAME[=VALUE]")]
@@ -267,10 +269,7 @@ fn compiled(
 }
 
 fn seed_named(name: &str, target: &str) -> Result<Seeded> {
-    let all = compile::seeds().map_err(fault)?;
-    let names: Vec<&str> = all.iter().filter(|s| s.target == target).map(|s| s.name.as_str()).collect();
-    let text = format!("--seeded {name}: {target} has no such bug; it has {}", names.join(", "));
-    all.iter().find(|s| s.name == name && s.target == target).cloned().ok_or(Failure::Input(text))
+    schedlab_race::seeded::named(name, target).map_err(fault)
 }
 
 fn plan(args: &RaceArgs, compiled: Compiled) -> Result<Plan> {

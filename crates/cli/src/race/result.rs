@@ -7,7 +7,7 @@ use crate::ui::Ui;
 use schedlab_race::compile::Compiled;
 use schedlab_race::explore::{Explored, Finding, Plan};
 use schedlab_race::study::{self, Explained};
-use schedlab_race::{MemoryModel, Scenario, compile};
+use schedlab_race::{MemoryModel, Scenario};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -29,11 +29,9 @@ pub(super) fn report(
     took: Duration,
     ui: &Ui,
 ) -> Result<()> {
-    let seeds = if plan.compiled.seeded.is_empty() { Vec::new() } else { compile::seeds().map_err(fault)? };
-    let seeded = seeds.iter().find(|s| s.name == plan.compiled.seeded);
     let mut known =
         if plan.compiled.kernel.0.is_empty() { Vec::new() } else { study::explained().map_err(fault)? };
-    known.retain(|k| k.covers(&plan.compiled.name, plan.model, seeded));
+    known.retain(|k| k.covers(&plan.compiled.name, plan.model, plan.compiled.seeded.as_ref()));
     let is_known = |f: &Finding| known.iter().find(|k| k.is(f));
     let mut explained: Vec<(Explained, u64)> = Vec::new();
     let mut reported: Vec<ReportedFinding> = Vec::new();
@@ -129,7 +127,7 @@ fn as_json(
     };
     json!({
         "schema": 1, "target": compiled.name, "kernel": compiled.kernel.0, "kernel_version": compiled.kernel.1,
-        "source": compiled.source.0, "source_sha256": compiled.source.1, "seeded": compiled.seeded,
+        "source": compiled.source.0, "source_sha256": compiled.source.1, "seeded": compiled.seeded_name(),
         "model": plan.model.name(), "strategy": plan.strategy.name(), "seed": plan.seed,
         "schedules": all.iter().map(|e| e.schedules).sum::<u64>(),
         "scenarios": scenarios.collect::<Vec<_>>(), "findings": findings.collect::<Vec<_>>(),
@@ -148,8 +146,8 @@ pub(super) fn subject(compiled: &Compiled) -> String {
         let (file, sum) = &compiled.source;
         text.push_str(&format!(" of Linux {}, {file}, sha256 {}", compiled.kernel.1, &sum[..16]));
     }
-    if !compiled.seeded.is_empty() {
-        text.push_str(&format!(", with the bug '{}'", compiled.seeded));
+    if let Some(seeded) = &compiled.seeded {
+        text.push_str(&format!(", with the bug '{}'", seeded.name));
     }
     text
 }

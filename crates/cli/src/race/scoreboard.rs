@@ -5,7 +5,7 @@ use crate::failure::{Failure, Result};
 use crate::output;
 use crate::ui::Ui;
 use schedlab_race::study::{self, Explained, Score};
-use schedlab_race::{MemoryModel, Strategy, compile};
+use schedlab_race::{MemoryModel, Strategy, seeded};
 use serde_json::json;
 
 /// Searches of the table. The last one is the weak model's.
@@ -51,7 +51,7 @@ pub(super) fn scoreboard(args: &RaceArgs, ui: &Ui) -> Result<()> {
         "---|".repeat(SEARCHES.len() + 5)
     );
     let mut misses = Vec::new();
-    for seeded in compile::seeds().map_err(fault)?.into_iter().filter(|s| s.target != "linux") {
+    for seeded in seeded::all().map_err(fault)?.into_iter().filter(|s| s.target != "linux") {
         step.now(format!("scoreboard: {}", seeded.name));
         let (compiled, scenarios) = study::seeded(&seeded, &kernel).map_err(fault)?;
         let mut scores = Vec::new();

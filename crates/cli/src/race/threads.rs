@@ -218,7 +218,7 @@ fn stress(program: &Compiled, load: &Load, args: &RaceArgs, ui: &Ui) -> Result<(
         stressed.reports.iter().map(|(place, times)| json!({"place": place, "times": times})).collect();
     let value = json!({
         "schema": 1, "target": program.name, "kernel": program.kernel.0, "kernel_version": program.kernel.1,
-        "seeded": program.seeded, "threads": load.threads, "cpus": load.cpus, "cycles": load.cycles,
+        "seeded": program.seeded_name(), "threads": load.threads, "cpus": load.cpus, "cycles": load.cycles,
         "seed": load.seed, "finding": stressed.finding, "reports": reports, "counts": counts,
     });
     if !output::json_value(args.json.as_deref(), &value)? {

@@ -13,8 +13,9 @@ use super::{RaceArgs, fault, seed_named, whole};
 use crate::failure::{Failure, Result};
 use crate::output;
 use crate::ui::Ui;
-use schedlab_race::compile::{self, Compiled, Seeded};
+use schedlab_race::compile::Compiled;
 use schedlab_race::explore::{Finding, Plan};
+use schedlab_race::seeded::{self, Seeded};
 use schedlab_race::study::{self, Explained};
 use schedlab_race::{MemoryModel, RaceError, Scenario, Strategy};
 use schedlab_stdx::limits::{RACE_BYTES_MAX, read_text};
@@ -228,7 +229,7 @@ pub(super) fn scoreboard(target: &str, args: &RaceArgs, ui: &Ui) -> Result<()> {
         let kernel = if s.kernel.is_empty() { "6.12" } else { &s.kernel };
         s.target == "linux" && kernel == series
     };
-    let mut bugs = compile::seeds().map_err(fault)?;
+    let mut bugs = seeded::all().map_err(fault)?;
     bugs.retain(is_here);
     if let Some(name) = &args.seeded {
         seed_named(name, "linux")?;

@@ -15,7 +15,8 @@ use std::path::Path;
 use schedlab_linux::bugs::{BugTree, Edit};
 use schedlab_linux::{BuildError, BuildOptions, BuiltKernel, build};
 
-use crate::compile::{Compiled, Seeded, sum, sum_of_file};
+use crate::compile::{Compiled, sum, sum_of_file};
+use crate::seeded::Seeded;
 use crate::{RaceError, io};
 
 /// The flavour that a whole scheduler needs.
@@ -48,7 +49,7 @@ pub fn packaged(
     let key = sum(&inputs.iter().map(Vec::as_slice).collect::<Vec<_>>());
     let dir = packaged.dir.join("race");
     fs::create_dir_all(&dir).map_err(io("create", &dir))?;
-    let name = seeded.map(|seeded| format!("-{}", seeded.name)).unwrap_or_default();
+    let name = seeded.map(|seeded| format!("-{}", seeded.file_name())).unwrap_or_default();
     let object = dir.join(format!("linux+{}{name}-{}.so", flavours.join("+"), &key[..12]));
     if !object.is_file() {
         let tree = BugTree::open(packaged).map_err(refused)?;
@@ -66,7 +67,7 @@ pub fn packaged(
         key: key[..16].to_owned(),
         kernel: (packaged.series.clone(), packaged.version.clone()),
         source: ("kernel/sched".to_owned(), packaged.tarball_sha256.clone()),
-        seeded: seeded.map(|seeded| seeded.name.clone()).unwrap_or_default(),
+        seeded: seeded.cloned(),
         defines: Vec::new(),
         keep: None,
     })
@@ -86,7 +87,7 @@ pub fn named(kernel: &BuiltKernel) -> Result<Compiled, RaceError> {
         object,
         kernel: (kernel.series.clone(), kernel.version.clone()),
         source: ("kernel/sched".to_owned(), kernel.tarball_sha256.clone()),
-        seeded: String::new(),
+        seeded: None,
         defines: Vec::new(),
         keep: None,
     })

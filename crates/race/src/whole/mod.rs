@@ -22,7 +22,6 @@ mod scenario;
 mod serve;
 
 use crate::RaceError;
-use crate::compile;
 use crate::explore::{Finding, Plan, merged};
 use crate::scenario::Scenario;
 use crate::strategy::Strategy;
@@ -139,7 +138,7 @@ impl Plan {
             return Ok(());
         }
         let known = known::known()?;
-        let edits = compile::seeds()?.into_iter().find(|s| s.name == self.compiled.seeded).map(|s| s.edits);
+        let edits = self.compiled.seeded.as_ref().map(|seeded| seeded.edits.clone());
         let tree = kernel_build::find(&self.compiled.kernel.0, &BuildOptions::default())?
             .map(|kernel| kernel.source);
         let mut source = known::Source::new(&tree.unwrap_or_default(), &edits.unwrap_or_default());
