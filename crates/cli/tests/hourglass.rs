@@ -324,6 +324,48 @@ impl Drop for Group {
     }
 }
 
+/// A recorder that is killed leaves no trace instance: a second process removes it.
+#[test]
+fn a_killed_check_leaves_no_trace_instance() {
+    let instances = std::path::Path::new("/sys/kernel/tracing/instances");
+    let of = |pid: u32| -> Vec<String> {
+        let names = std::fs::read_dir(instances).into_iter().flatten().flatten();
+        let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        names.filter(|name| name.starts_with(&format!("schedlab.{pid}."))).collect()
+    };
+    // SAFETY: asks who this is.
+    if !instances.is_dir() || unsafe { libc::geteuid() } != 0 {
+        return eprintln!("SKIPPED: recording needs root and tracefs");
+    }
+    let mut seen = 0;
+    for time in 0..4_u64 {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_schedlab"))
+            .args(["--quiet", "hourglass", "check", "-d", "20s", "-w", "CPU", "--recorder", "ftrace"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let pid = child.id();
+        let until = Instant::now() + Duration::from_secs(20);
+        while of(pid).is_empty() && child.try_wait().unwrap().is_none() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        seen += of(pid).len();
+        // the keeper is there some ms behind the instance; then at once, and in the midst of recording
+        std::thread::sleep(Duration::from_millis(50 + time * 150));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let until = Instant::now() + Duration::from_secs(10);
+        while !of(pid).is_empty() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(of(pid), Vec::<String>::new());
+    }
+    if seen == 0 {
+        eprintln!("SKIPPED: this machine does not record");
+    }
+}
+
 /// In a group with cpu.max most of the time is said to be its; beside a busy neighbour none of it.
 #[test]
 fn a_throttled_group_and_a_busy_neighbour_have_different_causes() {

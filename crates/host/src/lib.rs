@@ -23,6 +23,7 @@ mod command;
 mod drain;
 pub mod error;
 pub mod events;
+mod keeper;
 pub mod overhead;
 pub mod record;
 mod signals;

@@ -13,8 +13,8 @@
 //! ```
 //!
 //! The instance is removed when [`Instance`] is dropped: at the normal end, on an error, on a panic, and on the signals
-//! the recorder catches. After SIGKILL nobody is left to do it, so every start removes the instances whose process is
-//! gone ([`Tracefs::remove_stale`]); pid *and* start time are in the name, because pids come round again. A recorder
+//! the recorder catches. After SIGKILL a second process does it (`keeper.rs`). If that was killed, too, the next start
+//! removes the instances whose process is gone ([`Tracefs::remove_stale`]); pid *and* start time are in the name, because pids come round again. A recorder
 //! that lives in another pid namespace looks gone too, but the kernel refuses (EBUSY) to remove an instance whose
 //! files are open, and a recorder opens its files first.
 
@@ -23,10 +23,9 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread;
-use std::time::Duration;
 
 use crate::error::HostError;
+use crate::keeper::{self, Keeper};
 
 /// Instances of ours start with this.
 pub const INSTANCE_PREFIX: &str = "schedlab.";
@@ -109,18 +108,21 @@ impl Tracefs {
                 return Err(HostError::Io { doing: "cannot make the tracing instance", path, source });
             }
         }
-        let instance = Instance { path, removed: false };
+        let keeper = Keeper::of(&path);
+        let instance = Instance { path, removed: false, _keeper: keeper };
         // A fresh instance records at once (tracing_on is 1); we choose the moment.
         instance.set("tracing_on", "0", "")?;
         Ok(instance)
     }
 }
 
-/// A private set of ring buffers and control files; gone when dropped.
+/// A private set of ring buffers and control files; gone when dropped, and when its maker is killed.
 #[derive(Debug)]
 pub struct Instance {
     path: PathBuf,
     removed: bool,
+    /// Goes when the instance has been removed.
+    _keeper: Option<Keeper>,
 }
 
 impl Instance {
@@ -215,19 +217,7 @@ impl Instance {
         if self.removed {
             return Ok(());
         }
-        // Stop the events first: the kernel may refuse for a moment while a reader's last file is being closed.
-        let _ = write_control(&self.path.join("tracing_on"), "0");
-        let _ = write_control(&self.path.join("events/enable"), "0");
-        let mut result = fs::remove_dir(&self.path);
-        for _ in 0..50 {
-            match &result {
-                Err(e) if e.raw_os_error() == Some(libc::EBUSY) => {
-                    thread::sleep(Duration::from_millis(10));
-                    result = fs::remove_dir(&self.path);
-                }
-                _ => break,
-            }
-        }
+        let result = keeper::remove(&self.path);
         self.removed = result.is_ok();
         result
     }
@@ -246,7 +236,7 @@ impl Drop for Instance {
 }
 
 /// tracefs files take one write as one command and must not be truncated or created.
-fn write_control(path: &Path, value: &str) -> io::Result<()> {
+pub(crate) fn write_control(path: &Path, value: &str) -> io::Result<()> {
     OpenOptions::new().write(true).open(path)?.write_all(value.as_bytes())
 }
 

@@ -2,8 +2,9 @@
 
 use schedlab_linux::BuiltKernel;
 use schedlab_linux::build::{self, BuildOptions};
-use schedlab_race::compile::{self, Compiled, kernel_target, seeds};
+use schedlab_race::compile::{self, Compiled, kernel_target};
 use schedlab_race::explore::Plan;
+use schedlab_race::seeded;
 use schedlab_race::threads::{self, Load};
 use schedlab_race::{MemoryModel, Strategy, study};
 use sha2::{Digest, Sha256};
@@ -17,7 +18,7 @@ fn kernel() -> BuiltKernel {
 }
 
 fn plan(target: &str, seeded: &str, model: MemoryModel, schedules: u64) -> Plan {
-    let all = seeds().unwrap();
+    let all = seeded::all().unwrap();
     let seeded = (!seeded.is_empty()).then(|| all.iter().find(|s| s.name == seeded).unwrap());
     plan_of(kernel_target(target, &kernel(), seeded).unwrap(), model, schedules)
 }
@@ -59,7 +60,7 @@ fn threads_find_what_stays_wrong() {
         cycles: 50_000,
         ..Load::default()
     };
-    let all = seeds().unwrap();
+    let all = seeded::all().unwrap();
     for (target, seeded, text) in [
         ("cpupri", "", ""),
         ("cpudl", "", ""),
@@ -114,7 +115,7 @@ fn other_versions_are_targets() {
             assert_eq!(stressed.finding, None, "{target} of {series}");
             assert!(stressed.count("checks") > 0 && stressed.count("calls_find") > 100, "{stressed:?}");
         }
-        let all = seeds().unwrap();
+        let all = seeded::all().unwrap();
         let seeded = all.iter().find(|s| s.name == "count-stays").unwrap();
         let bug = plan_of(kernel_target("cpupri", &kernel, Some(seeded)).unwrap(), MemoryModel::Sc, 3000);
         assert!(!found(&bug).is_empty(), "{series} with a count that is never taken back");
@@ -153,7 +154,7 @@ fn a_barrier_is_missed_by_the_weak_model_alone() {
 
 #[test]
 fn an_edit_that_does_not_fit_is_refused() {
-    let mut seeded = seeds().unwrap().into_iter().find(|s| s.name == "empty-mask").unwrap();
+    let mut seeded = seeded::all().unwrap().into_iter().find(|s| s.name == "empty-mask").unwrap();
     seeded.edits[0].old = "no such text".into();
     let error = kernel_target("cpupri", &kernel(), Some(&seeded)).unwrap_err().to_string();
     assert!(error.contains("is there 0 times in this version, expected once"), "{error}");

@@ -2,8 +2,9 @@
 
 use schedlab_linux::BuiltKernel;
 use schedlab_linux::build::{self, BuildOptions};
-use schedlab_race::compile::{self, kernel_target, seeds};
+use schedlab_race::compile::{self, kernel_target};
 use schedlab_race::explore::Plan;
+use schedlab_race::seeded;
 use schedlab_race::study::{self, Change};
 use schedlab_race::{MemoryModel, Strategy};
 
@@ -15,7 +16,7 @@ fn kernel(series: &str) -> BuiltKernel {
 }
 
 fn plan(target: &str, seeded: &str, kernel: &BuiltKernel, model: MemoryModel, schedules: u64) -> Plan {
-    let all = seeds().unwrap();
+    let all = seeded::all().unwrap();
     let seeded = (!seeded.is_empty()).then(|| all.iter().find(|s| s.name == seeded).unwrap());
     Plan {
         compiled: kernel_target(target, kernel, seeded).unwrap(),
@@ -36,7 +37,7 @@ fn findings_of_seeded_bugs_shrink_to_four_preemptions_or_fewer() {
     let kernel = kernel("6.12");
     let explained = study::explained().unwrap();
     let mut preemptions = Vec::new();
-    for seeded in seeds().unwrap().iter().filter(|s| s.target != "linux" && s.needs != "harmless") {
+    for seeded in seeded::all().unwrap().iter().filter(|s| s.target != "linux" && s.needs != "harmless") {
         let model = if seeded.needs == "weak" { MemoryModel::Lkmm } else { MemoryModel::Sc };
         let plan = Plan { findings: 8, ..plan(&seeded.target, &seeded.name, &kernel, model, 20_000) };
         let is_new = |text: &str| {

@@ -2,8 +2,9 @@
 
 use schedlab_linux::BuiltKernel;
 use schedlab_linux::build::{self, BuildOptions};
-use schedlab_race::compile::{self, Compiled, seeds};
+use schedlab_race::compile::{self, Compiled};
 use schedlab_race::explore::Plan;
+use schedlab_race::seeded;
 use schedlab_race::{MemoryModel, Scenario, Schedule, Strategy, whole};
 
 fn kernel(series: &str, seeded: &str) -> Compiled {
@@ -13,7 +14,7 @@ fn kernel(series: &str, seeded: &str) -> Compiled {
 fn kernel_with(series: &str, flavours: &[&str], seeded: &str) -> Compiled {
     let flavours: Vec<String> = flavours.iter().map(|f| (*f).to_owned()).collect();
     let packaged = build::add(series, &BuildOptions::default(), &mut |_| {}).unwrap();
-    let all = seeds().unwrap();
+    let all = seeded::all().unwrap();
     let seeded = (!seeded.is_empty()).then(|| all.iter().find(|s| s.name == seeded).unwrap());
     let mut tree = |path: &std::path::Path, options: &BuildOptions| -> Result<BuiltKernel, _> {
         build::add_tree(path, options, &mut |_| {})
