@@ -51,9 +51,8 @@ pub struct LinuxKernel<S: Sink> {
     /// Workload tasks that must do something before they have used any CPU time: become a session's leader, block.
     to_lead: Vec<TaskId>,
     to_block: Vec<TaskId>,
-    /// Of them, those to be woken when all are there; then the list that the interrupt reads.
+    /// Of them, those to be woken when all are there.
     to_wake: Vec<TaskId>,
-    woken: Vec<TaskId>,
     /// What the last request read.
     read: Vec<(String, Result<String, i32>)>,
     /// Operations of tasks that consist of several; kept until the task is back in user mode.
@@ -100,7 +99,6 @@ impl<S: Sink> LinuxKernel<S> {
             to_lead: Vec::new(),
             to_block: Vec::new(),
             to_wake: Vec::new(),
-            woken: Vec::new(),
             read: Vec::new(),
             batches: BTreeMap::new(),
             groups: Vec::new(),
@@ -238,8 +236,7 @@ impl<S: Sink> LinuxKernel<S> {
         match stimulus {
             Stimulus::Continue => {}
             Stimulus::Timer(_) => self.kernel.raise(cpu, irq::TIMER),
-            // SAFETY: the machine's list outlives the call of resume(), in which the handler runs.
-            Stimulus::Device(tasks) => unsafe { self.kernel.raise_device(cpu, tasks) },
+            Stimulus::Device(tasks) => self.kernel.raise_device(cpu, tasks),
             Stimulus::Op(task, operation) => self.operate(task, operation, 0),
             Stimulus::Call(task, operation) => self.operate(task, operation, op::F_STAYS),
         }
@@ -603,9 +600,7 @@ impl<S: Sink> Kernel for LinuxKernel<S> {
         self.request_result = None;
         // pid 1 sleeps: wake it by an interrupt, where it is bound to or on CPU 0
         let cpu = self.control_cpu.unwrap_or(CpuId(0));
-        static WAKE: [TaskId; 1] = [CONTROL];
-        // SAFETY: the list is static.
-        unsafe { self.kernel.raise_device(cpu, &WAKE) };
+        self.kernel.raise_device(cpu, &[CONTROL]);
         self.kernel.kick(cpu);
         self.kicks.push_back(cpu);
         Ok(())
@@ -617,9 +612,8 @@ impl<S: Sink> Kernel for LinuxKernel<S> {
         }
         let result = self.request_result.take()?;
         if !self.to_wake.is_empty() {
-            self.woken = std::mem::take(&mut self.to_wake);
-            // SAFETY: the list stays in `woken` until the next control request, before which CPU 0 has been resumed.
-            unsafe { self.kernel.raise_device(CpuId(0), &self.woken) };
+            let woken = std::mem::take(&mut self.to_wake);
+            self.kernel.raise_device(CpuId(0), &woken);
             self.kernel.kick(CpuId(0));
             self.kicks.push_back(CpuId(0));
         }

@@ -227,6 +227,8 @@ pub struct LoadedKernel {
     decisions: Vec<Decision>,
     entities: Vec<abi::Entity>,
     race: Option<RaceControl>,
+    /// Per CPU: tasks that its devices are waking.
+    devices: Vec<Vec<TaskId>>,
     // last: the code everything above points into
     _library: libloading::os::unix::Library,
 }
@@ -285,6 +287,7 @@ impl LoadedKernel {
             decisions: Vec::new(),
             entities: Vec::new(),
             race: find_race(&library, table.max_cpus),
+            devices: Vec::new(),
             _library: library,
         }
     }
@@ -632,18 +635,25 @@ impl LoadedKernel {
         }
     }
 
-    /// A device interrupt on `cpu` that wakes these tasks, in this order. Resume the CPU to have it taken.
-    ///
-    /// # Safety
-    /// The list must stay where it is until the CPU has been resumed.
-    pub unsafe fn raise_device(&mut self, cpu: CpuId, tasks: &[TaskId]) {
+    /// A device interrupt on `cpu` that wakes these tasks, in this order, behind those that an earlier one still has to
+    /// wake. Resume the CPU to have it taken.
+    pub fn raise_device(&mut self, cpu: CpuId, tasks: &[TaskId]) {
         let c = self.cpu(cpu);
         // on one that is off the list would stay pending, and be read when it is gone
         assert!(self.is_online(cpu), "{cpu} is off: no device can interrupt it");
-        // SAFETY: `c` points into the table; TaskId is a transparent u32.
+        let index = cpu.0 as usize;
+        if self.devices.len() <= index {
+            self.devices.resize_with(index + 1, Vec::new);
+        }
+        let list = &mut self.devices[index];
+        // SAFETY: `c` points into the table; nothing runs.
+        let left = unsafe { (*c).nr_device_tasks } as usize;
+        list.drain(..list.len().saturating_sub(left));
+        list.extend_from_slice(tasks);
+        // SAFETY: as above; TaskId is a transparent u32, and the list stays until the next call for this CPU.
         unsafe {
-            (*c).device_tasks = tasks.as_ptr().cast();
-            (*c).nr_device_tasks = tasks.len() as u32;
+            (*c).device_tasks = list.as_ptr().cast();
+            (*c).nr_device_tasks = list.len() as u32;
             (*c).pending |= abi::irq::DEVICE;
         }
     }

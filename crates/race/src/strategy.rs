@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 /// A search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Strategy {
-    /// In turn: random, pct with 2, pct with 3, pos.
+    /// In turn: random, pct with 2, pct with 3, pos; of a whole scheduler as `whole/draw.rs` says.
     Mix,
     /// Equal chances at each point.
     Random,

@@ -58,10 +58,10 @@ struct warp_cpu {
 	unsigned char online;		/* kernel: takes part in scheduling */
 	unsigned char call;		/* kernel: WARP_CALL_*, valid when why == WARP_CALL */
 	unsigned char point;		/* kernel: WARP_POINT_*, valid when why == WARP_POINT */
-	unsigned int nr_device_tasks;	/* simulator: length of device_tasks; the handler sets it to 0 */
+	unsigned int nr_device_tasks;	/* simulator: length of device_tasks; the handler counts it down */
 	unsigned int reserved1;
 	/* second line: cold */
-	const unsigned int *device_tasks; /* simulator: ids of tasks that the device interrupt wakes, in this order */
+	const unsigned int *device_tasks; /* simulator: ids of tasks that the device interrupt wakes, in this order; the handler goes on behind each */
 	const char *call_text;
 	unsigned long long call_len;
 	unsigned long long paused_until_ns; /* kernel: valid when why == WARP_PAUSED */

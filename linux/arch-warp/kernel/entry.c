@@ -49,17 +49,19 @@ noinline void warp_stop(unsigned int point, const volatile void *address)
 }
 #endif
 
-/* A device raised an interrupt on behalf of sleeping tasks, as a disk or a network card does. */
+/*
+ * A device raised an interrupt on behalf of sleeping tasks, as a disk or a network card does. The list may grow meanwhile: with points a
+ * CPU stops within a wakeup, and the simulator puts what comes next behind what is left.
+ */
 static void warp_device_interrupt(void)
 {
 	struct warp_cpu *cpu = warp_this;
-	unsigned int n = cpu->nr_device_tasks;
 
-	cpu->nr_device_tasks = 0;
-	for (unsigned int i = 0; i < n; i++) {
-		unsigned int id = cpu->device_tasks[i];
+	while (cpu->nr_device_tasks) {
+		unsigned int id = *cpu->device_tasks++;
 		struct warp_task *box = id == WARP_TASK_CONTROL ? warp_abi.control : &warp_boot_info.tasks[id];
 
+		cpu->nr_device_tasks--;
 		if (box->task) {
 			warp_ask_wakeup(box->task);
 			wake_up_process(box->task);

@@ -100,6 +100,7 @@ static struct warp_sums {
 	unsigned short queued[NR_CPUS][2];	/* on the CPU's queue; of them held back, perhaps */
 	unsigned short ready[NR_CPUS];		/* could run there: not held back, not asleep already, no scheduler of sched_ext's */
 	u64 dl_bw[NR_CPUS];			/* of queued DEADLINE tasks */
+	u64 dl_here[NR_CPUS];			/* of DEADLINE tasks there, those that sleep included */
 	u64 dl_all;				/* of all DEADLINE tasks */
 	u64 dl_left;				/* of tasks that left the class, before their 0-lag time */
 	unsigned int pinned;			/* with migration disabled */
@@ -119,6 +120,7 @@ static void warp_add(struct task_struct *p)
 	}
 	if (dl_task(p) && !(p->dl.flags & SCHED_FLAG_SUGOV)) {
 		sums->dl_all += p->dl.dl_bw;
+		sums->dl_here[cpu] += p->dl.dl_bw;
 		if (p->on_rq == TASK_ON_RQ_QUEUED)
 			sums->dl_bw[cpu] += p->dl.dl_bw;
 	}
@@ -200,6 +202,42 @@ static const char *warp_check_fair(int cpu, struct cfs_rq *cfs_rq)
 	return NULL;
 }
 
+/* Tasks below a fair queue: all of them, and those whose dequeueing is not put off. What is held back counts for itself. */
+static const char *warp_check_below(int cpu, struct cfs_rq *cfs_rq)
+{
+#if defined(CONFIG_FAIR_GROUP_SCHED) && (LINUX_VERSION_CODE >= KERNEL_VERSION(6, 14, 0) || \
+    (LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 20) && LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)))
+	struct rb_node *node = rb_first_cached(&cfs_rq->tasks_timeline);
+	struct sched_entity *se = cfs_rq->curr && cfs_rq->curr->on_rq ? cfs_rq->curr : NULL;
+	unsigned int queued = 0, runnable = 0;
+
+	for (;;) {
+		if (se) {
+			queued += se->my_q ? se->my_q->h_nr_queued : 1;
+			runnable += se->my_q ? se->my_q->h_nr_runnable : !se->sched_delayed;
+		}
+		if (!node)
+			break;
+		se = rb_entry(node, struct sched_entity, run_node);
+		node = rb_next(node);
+	}
+	if (queued != cfs_rq->h_nr_queued || runnable != cfs_rq->h_nr_runnable)
+		return WARP_WRONG("cpu%d: a fair queue counts %d tasks, %d of them runnable, and has %d and %d", cpu,
+				  (int)cfs_rq->h_nr_queued, (int)cfs_rq->h_nr_runnable, (int)queued, (int)runnable);
+#endif
+	return NULL;
+}
+
+/* The list of fair queues whose load is kept: a branch that was begun has been joined to its tree. */
+static const char *warp_check_leaves(int cpu)
+{
+#if defined(CONFIG_FAIR_GROUP_SCHED) && LINUX_VERSION_CODE >= KERNEL_VERSION(5, 14, 0)
+	if (cpu_rq(cpu)->tmp_alone_branch != &cpu_rq(cpu)->leaf_cfs_rq_list)
+		return WARP_WRONG("cpu%d: a branch of the list of leaves is not joined to its tree", cpu);
+#endif
+	return NULL;
+}
+
 static const char *warp_check_bandwidth(int cpu, struct task_group *tg)
 {
 #ifdef CONFIG_CFS_BANDWIDTH
@@ -213,6 +251,10 @@ static const char *warp_check_bandwidth(int cpu, struct task_group *tg)
 		return WARP_WRONG("cpu%d: %d groups hold a fair queue back, and it counts %d", cpu, held, cfs_rq->throttle_count);
 	if (cfs_rq->throttled && list_empty(&cfs_rq->throttled_list))
 		return WARP_WRONG("cpu%d: a fair queue is held back, and nobody knows", cpu);
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 7, 0)
+	if (cfs_rq->throttled && cfs_rq->runtime_remaining > 0 && list_empty(&cfs_rq->throttled_csd_list))
+		return WARP_WRONG("cpu%d: a fair queue is held back with time left, and nobody lets it go on", cpu);
+#endif
 #endif
 	return NULL;
 }
@@ -229,6 +271,8 @@ static const char *warp_check_fair_groups(int cpu)
 		why = warp_check_fair(cpu, WARP_FAIR_QUEUE(tg, cpu));
 		if (!why)
 			why = warp_check_bandwidth(cpu, tg);
+		if (!why)
+			why = warp_check_below(cpu, WARP_FAIR_QUEUE(tg, cpu));
 		if (why)
 			break;
 	}
@@ -266,6 +310,16 @@ static const char *warp_check_rt(int cpu)
 	if (nr && rt_rq->highest_prio.curr != first)
 		return WARP_WRONG("cpu%d: the highest real-time priority is %d, and it says %d", cpu, first,
 				  rt_rq->highest_prio.curr);
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 0)
+	first = MAX_RT_PRIO - 1;
+	if (!plist_head_empty(&rt_rq->pushable_tasks))
+		first = plist_first(&rt_rq->pushable_tasks)->prio;
+	if (rt_rq->highest_prio.next != first)
+		return WARP_WRONG("cpu%d: the next task to be pushed has priority %d, and the queue says %d", cpu, first,
+				  rt_rq->highest_prio.next);
+	if (!!rt_rq->overloaded == plist_head_empty(&rt_rq->pushable_tasks))
+		return WARP_WRONG("cpu%d: real-time tasks could be pushed, or none, and its queue says otherwise", cpu);
+#endif
 	return NULL;
 }
 
@@ -325,6 +379,23 @@ static const char *warp_check_dl(int cpu, unsigned int *tasks, unsigned int *ser
 		if (nr && cpudl->elements[idx].dl != dl_rq->earliest_dl.curr)
 			return WARP_WRONG("cpu%d: cpudl has another deadline of it", cpu);
 	}
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 0)
+	if (!raw_spin_is_locked(&cpudl->lock) && cpumask_test_cpu(cpu, cpudl->free_cpus) != (rq->online && !nr))
+		return WARP_WRONG("cpu%d: cpudl says that it is %s for deadline tasks; its queue is %s, and has %u of them", cpu,
+				  cpumask_test_cpu(cpu, cpudl->free_cpus) ? "free" : "not free", rq->online ? "on" : "off", nr);
+#endif
+	return NULL;
+}
+
+/* A CPU that is active in a domain of its own takes part in push and pull. */
+static const char *warp_check_online(int cpu)
+{
+	struct rq *rq = cpu_rq(cpu);
+
+	if (cpu_active(cpu) && rq->rd != &def_root_domain && !rq->online)
+		return WARP_WRONG("cpu%d is active, and its queue is marked as off", cpu);
+	if (!!rq->online != !!cpumask_test_cpu(cpu, rq->rd->online))
+		return WARP_WRONG("cpu%d: its queue is marked as %s, and its domain says otherwise", cpu, rq->online ? "on" : "off");
 	return NULL;
 }
 
@@ -353,13 +424,29 @@ static const char *warp_check_psi(int cpu)
 	return NULL;
 }
 
+/* A request not to update the clock is for one section under the lock. */
+static const char *warp_check_clock(int cpu)
+{
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 0)
+	if (cpu_rq(cpu)->clock_update_flags & RQCF_ACT_SKIP)
+		return WARP_WRONG("cpu%d: nobody holds its queue, and its clock is not to be updated", cpu);
+#endif
+	return NULL;
+}
+
 static const char *warp_check_rq(int cpu)
 {
 	unsigned int dl_tasks, dl_servers;
 	const char *why = warp_check_current(cpu);
 
 	if (!why)
+		why = warp_check_clock(cpu);
+	if (!why)
+		why = warp_check_online(cpu);
+	if (!why)
 		why = warp_check_number(cpu);
+	if (!why)
+		why = warp_check_leaves(cpu);
 	if (!why)
 		why = warp_check_fair_groups(cpu);
 	if (!why)
@@ -400,6 +487,12 @@ static const char *warp_check_task(struct task_struct *p, bool at_rest)
 		return WARP_WRONG("%s migrates, and nobody moves it", p->comm);
 	if (p->thread.woken && !p->on_rq && !p->on_cpu && WARP_STATE(p) != TASK_RUNNING && !(p->flags & PF_EXITING))
 		return WARP_WRONG("%s was woken, and sleeps", p->comm);
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 11, 0)
+	if (p->migration_pending && !is_migration_disabled(p))
+		return WARP_WRONG("whoever changed the affinity of %s waits, and no stopper will tell it", p->comm);
+#endif
+	if (dl_task(p) && !p->on_rq && p->dl.dl_non_contending && !hrtimer_active(&p->dl.inactive_timer))
+		return WARP_WRONG("%s sleeps, its share counts as used, and no timer will end that", p->comm);
 	if (p->on_cpu && cpu_rq(cpu)->curr != p)
 		return WARP_WRONG("%s says that cpu%d runs it, which runs %s", p->comm, cpu, cpu_rq(cpu)->curr->comm);
 #ifdef CONFIG_FAIR_GROUP_SCHED
@@ -549,6 +642,59 @@ static const char *warp_check_held(void)
 	return NULL;
 }
 
+/*
+ * A group's time: what is in its pool and on its CPUs grows only where a period begins. A limit that is changed makes all
+ * anew, and a CPU that goes off gets a nanosecond for nothing: such a group is not asked about again.
+ */
+static struct warp_pool {
+	struct task_group *tg;
+	u64 quota, burst;
+	ktime_t period;
+	int nr_periods;
+	s64 sum;
+	bool lost;
+} warp_pools[32];
+
+static const char *warp_check_pools(void)
+{
+#if defined(CONFIG_CFS_BANDWIDTH) && LINUX_VERSION_CODE >= KERNEL_VERSION(5, 14, 0)
+	struct task_group *tg;
+	int cpu;
+
+	for_each_possible_cpu(cpu)
+		if (!warp_rq_whole(cpu))
+			return NULL;
+	list_for_each_entry_rcu(tg, &task_groups, list) {
+		struct cfs_bandwidth *b = &tg->cfs_bandwidth;
+		struct warp_pool *pool = NULL;
+		s64 sum = b->runtime, more;
+		bool off = b->quota == RUNTIME_INF;
+
+		if (!tg->cfs_rq || raw_spin_is_locked(&b->lock))
+			continue;
+		for (unsigned int n = 0; n < ARRAY_SIZE(warp_pools) && !pool; n++)
+			if (!warp_pools[n].tg || warp_pools[n].tg == tg)
+				pool = &warp_pools[n];
+		if (!pool)
+			return NULL;
+		for_each_possible_cpu(cpu) {
+			sum += WARP_FAIR_QUEUE(tg, cpu)->runtime_remaining;
+			off |= cpu_online(cpu) && !WARP_FAIR_QUEUE(tg, cpu)->runtime_enabled;
+			off |= !cpu_online(cpu) && WARP_FAIR_QUEUE(tg, cpu)->runtime_enabled;
+		}
+		more = (s64)(b->nr_periods - pool->nr_periods) * (s64)pool->quota;
+		if (pool->tg && (off || pool->quota != b->quota || pool->burst != b->burst || pool->period != b->period ||
+				 b->nr_periods < pool->nr_periods))
+			pool->lost = true;
+		if (pool->tg && !pool->lost && sum > pool->sum + more)
+			return WARP_WRONG("a group's time grew without a new period, or by more than its quota");
+		*pool = (struct warp_pool){ .tg = tg, .quota = b->quota, .burst = b->burst, .period = b->period,
+					    .nr_periods = b->nr_periods, .sum = sum, .lost = pool->lost };
+	}
+#endif
+	return NULL;
+}
+
 static const char *warp_check_pinned(void)
 {
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 11, 0)
@@ -560,6 +706,18 @@ static const char *warp_check_pinned(void)
 	if (sum != warp_sums.pinned)
 		return WARP_WRONG("%u tasks have migration disabled, and queues count %u", warp_sums.pinned, sum);
 #endif
+	return NULL;
+}
+
+/* A queue's this_bw is that of its tasks, those that sleep included, and of its server if that counts itself. */
+static const char *warp_check_this_bw(int cpu)
+{
+	u64 has = cpu_rq(cpu)->dl.this_bw, tasks = warp_sums.dl_here[cpu];
+
+	if (raw_spin_is_locked(WARP_RQ_LOCK(cpu_rq(cpu))) || warp_dl_ended)
+		return NULL;
+	if (has < tasks || has > tasks + warp_server_bw(cpu))
+		return WARP_WRONG("cpu%d: this_bw is not what its deadline tasks have", cpu);
 	return NULL;
 }
 
@@ -582,6 +740,8 @@ static const char *warp_check_rest(bool at_end)
 		return NULL;
 	for_each_online_cpu(cpu) {
 		why = warp_check_domain(cpu);
+		if (!why)
+			why = warp_check_this_bw(cpu);
 		if (why)
 			return why;
 	}
@@ -619,6 +779,8 @@ const char *warp_race_check(unsigned int at_rest)
 	for_each_online_cpu(cpu)
 		if (!why && warp_rq_whole(cpu))
 			why = warp_check_rq(cpu);
+	if (!why)
+		why = warp_check_pools();
 	if (!why && at_rest)
 		why = warp_check_rest(at_rest == 2);
 	return why;

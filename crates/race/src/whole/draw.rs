@@ -7,8 +7,19 @@
 //! cpu0's 812th point   load t->on_rq       cpu1 stores there: shared
 //! cpu0's 813th point   load t->comm        nobody stores: not drawn, save now and then
 //! ```
+//!
+//! Half of a mix's schedules stop by line of code, so that a line which runs once is stopped at as often as one that
+//! runs a thousand times, and near another stop. Every other block of them begins with a *trunk*: a few stops, whose
+//! schedule is recorded as well. What comes behind these stops is another run, with places that the first one does not
+//! have; the block's schedules stop there, too.
+//!
+//! ```text
+//! without stops   cpu0 pushes a task
+//! trunk           cpu0 ┤ gives its queue's lock up: the task runs, and sleeps ├ takes the lock again
+//! of its block    ...                              the same, and ┤ between two looks at the task ├
+//! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use schedlab_linux::race::RaceEvent;
 use schedlab_stdx::Random;
@@ -25,9 +36,27 @@ const ANY_IN: u64 = 8;
 /// Most stops of a random walk.
 const WALK_MAX: u64 = 40;
 
+/// Schedules of a block, of which every other one has a trunk.
+pub(super) const BLOCK: u64 = 32;
+/// Trunks that are recorded for a block; the one that comes to most new lines is taken.
+pub(super) const TRUNKS: u64 = 3;
+/// How many points of its CPU a stop that is near another one is away at most.
+const NEAR: u64 = 64;
+
+/// A point at which what is touched is shared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Shared {
+    code: u64,
+    cpu: u32,
+    at: u64,
+}
+
 /// Where CPUs can stop.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Places {
+    /// The same points by line of code, and where each line's begin.
+    by_code: Vec<Shared>,
+    lines: Vec<usize>,
     /// Per CPU: the points at which what it touches is shared.
     shared: Vec<Vec<u64>>,
     /// Per CPU: all its points.
@@ -37,6 +66,16 @@ pub(super) struct Places {
 impl Places {
     /// From the schedule without stops.
     pub(super) fn of(events: &[RaceEvent], all: Vec<u64>) -> Places {
+        Places::behind(events, all, &[])
+    }
+
+    /// From the schedule of a trunk: what comes behind the first of its stops.
+    pub(super) fn behind(events: &[RaceEvent], all: Vec<u64>, trunk: &[Stop]) -> Places {
+        let is_stop = |e: &RaceEvent| {
+            trunk.iter().any(|stop| stop.cpu == u32::from(e.cpu) && stop.at <= u64::from(e.at))
+        };
+        let begin = if trunk.is_empty() { Some(0) } else { events.iter().position(is_stop) };
+        let events = &events[begin.unwrap_or(events.len())..];
         // by words of 8 bytes: who touches them, and who writes (bits)
         let mut words: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
         let is_write = |kind: u8| matches!(kind, 1 | 2 | 3 | 6 | 8);
@@ -49,6 +88,7 @@ impl Places {
             }
         }
         let mut shared = vec![Vec::new(); all.len()];
+        let mut by_code = Vec::new();
         for event in events.iter().filter(|e| e.address != 0 && e.is_point()) {
             let bit = 1u64 << (event.cpu & 63);
             let (touched, written) = words[&(event.address >> 3)];
@@ -57,9 +97,19 @@ impl Places {
                 && let Some(list) = shared.get_mut(usize::from(event.cpu))
             {
                 list.push(u64::from(event.at));
+                by_code.push(Shared { code: event.code, cpu: u32::from(event.cpu), at: u64::from(event.at) });
             }
         }
-        Places { shared, all }
+        by_code.sort_by_key(|point| point.code);
+        let is_first = |n: &usize| *n == 0 || by_code[n - 1].code != by_code[*n].code;
+        let lines = (0..by_code.len()).filter(is_first).collect();
+        Places { by_code, lines, shared, all }
+    }
+
+    /// Lines of code at which what is touched is shared, and that `other` has not.
+    pub(super) fn new_lines(&self, other: &Places) -> usize {
+        let codes = |of: &Places| of.lines.iter().map(|n| of.by_code[*n].code).collect::<BTreeSet<u64>>();
+        codes(self).difference(&codes(other)).count()
     }
 
     /// Points in all, and those at which what is touched is shared.
@@ -89,6 +139,68 @@ impl Places {
         None
     }
 
+    /// A line of code, each with equal chances; then one of its points.
+    fn by_line(&self, random: &mut Random) -> Option<Stop> {
+        if self.lines.is_empty() {
+            return self.one(random);
+        }
+        let line = random.below(self.lines.len() as u64) as usize;
+        let begin = self.lines[line];
+        let end = self.lines.get(line + 1).copied().unwrap_or(self.by_code.len());
+        let point = *random.pick(&self.by_code[begin..end]);
+        Some(Stop { cpu: point.cpu, at: point.at, hold: hold(random) })
+    }
+
+    /// A stop of the same CPU, a little later.
+    fn near(&self, stop: &Stop, random: &mut Random) -> Option<Stop> {
+        let points = self.shared.get(stop.cpu as usize)?;
+        let from = points.partition_point(|at| *at <= stop.at);
+        let to = points.partition_point(|at| *at <= stop.at + NEAR);
+        let at = points.get(from..to).filter(|near| !near.is_empty()).map(|near| *random.pick(near))?;
+        Some(Stop { cpu: stop.cpu, at, hold: hold(random) })
+    }
+
+    /// A stop by line, or near one of these.
+    fn mixed(&self, stops: &[Stop], random: &mut Random) -> Option<Stop> {
+        match random.below(3) {
+            0 if !stops.is_empty() => {
+                let stop = *random.pick(stops);
+                self.near(&stop, random).or_else(|| self.by_line(random))
+            }
+            1 => self.one(random),
+            _ => self.by_line(random),
+        }
+    }
+
+    /// The trunk of this number of a block's; `None`: the block has none.
+    pub(super) fn trunk(&self, strategy: Strategy, seed: u64, block: u64, number: u64) -> Option<Vec<Stop>> {
+        if !matches!(strategy, Strategy::Mix | Strategy::Pos) || block.is_multiple_of(2) {
+            return None;
+        }
+        // as far from the schedules' own numbers as can be
+        let mut random = Random::for_part(seed, u64::MAX - (block * TRUNKS + number));
+        let nr = 1 + random.below(2);
+        let mut stops = Vec::new();
+        for _ in 0..nr {
+            stops.extend(self.mixed(&stops, &mut random));
+        }
+        Some(in_order(stops))
+    }
+
+    /// The trunk with one to three more stops; the block's first schedule is the trunk alone. These are the trunk's
+    /// places.
+    pub(super) fn grown(&self, trunk: &[Stop], seed: u64, index: u64) -> Vec<Stop> {
+        let mut stops = trunk.to_vec();
+        if index.is_multiple_of(BLOCK) {
+            return stops;
+        }
+        let mut random = Random::for_part(seed, index);
+        for _ in 0..1 + random.below(3) {
+            stops.extend(self.mixed(&stops, &mut random));
+        }
+        in_order(stops)
+    }
+
     /// The stops of schedule `index`; `None`: there is no such.
     pub(super) fn draw(&self, strategy: Strategy, seed: u64, index: u64) -> Option<Vec<Stop>> {
         let mut random = Random::for_part(seed, index);
@@ -96,17 +208,18 @@ impl Places {
             Strategy::Pct(depth) => u64::from(depth.max(2) - 1),
             Strategy::Random => 1 + random.below(WALK_MAX),
             Strategy::Bounded(_) | Strategy::Dpor => return self.nth(index).map(|stop| vec![stop]),
-            Strategy::Mix | Strategy::Pos => match index % 4 {
+            Strategy::Mix | Strategy::Pos => match index % 8 {
                 0 => 1 + random.below(WALK_MAX),
-                1 => 1,
-                2 => 2,
-                _ => 3,
+                7 => 1 + random.below(8),
+                more => 1 + (more - 1) % 3,
             },
         };
-        let mut stops: Vec<Stop> = (0..nr).filter_map(|_| self.one(&mut random)).collect();
-        stops.sort_by_key(|stop| (stop.cpu, stop.at));
-        stops.dedup_by_key(|stop| (stop.cpu, stop.at));
-        Some(stops)
+        let is_by_line = matches!(strategy, Strategy::Mix | Strategy::Pos) && index % 8 >= 4;
+        let mut stops = Vec::new();
+        for _ in 0..nr {
+            stops.extend(if is_by_line { self.mixed(&stops, &mut random) } else { self.one(&mut random) });
+        }
+        Some(in_order(stops))
     }
 
     /// The schedule with one stop of this number: all shared points, one CPU's after the other's.
@@ -121,6 +234,12 @@ impl Places {
         }
         None
     }
+}
+
+fn in_order(mut stops: Vec<Stop>) -> Vec<Stop> {
+    stops.sort_by_key(|stop| (stop.cpu, stop.at));
+    stops.dedup_by_key(|stop| (stop.cpu, stop.at));
+    stops
 }
 
 fn hold(random: &mut Random) -> Span {
@@ -146,5 +265,41 @@ mod tests {
         assert_eq!(all, [stop(0, 1), stop(1, 1), None]);
         assert_eq!(places.draw(Strategy::Pct(3), 7, 5), places.draw(Strategy::Pct(3), 7, 5));
         assert!(places.draw(Strategy::Pct(3), 7, 5).unwrap().len() <= 2);
+    }
+
+    /// cpu0 runs line 1 a thousand times and line 2 once; both are shared.
+    #[test]
+    fn a_rare_line_is_drawn_as_often_as_a_common_one() {
+        let mut events: Vec<RaceEvent> = (1..=1000).map(|at| event(0, at, 0x100, 5)).collect();
+        events.push(RaceEvent { code: 2, ..event(0, 1001, 0x100, 5) });
+        events.push(event(1, 1, 0x100, 6));
+        let places = Places::of(&events, vec![1001, 1]);
+        let mut random = Random::for_part(1, 1);
+        let rare = (0..1000).filter(|_| places.by_line(&mut random).unwrap().at == 1001).count();
+        assert!((300..700).contains(&rare), "{rare}");
+        let stop = Stop { cpu: 0, at: 990, hold: Span::ZERO };
+        assert!((0..100).all(|_| (991..=1001).contains(&places.near(&stop, &mut random).unwrap().at)));
+        assert_eq!(places.near(&Stop { at: 1001, ..stop }, &mut random), None);
+    }
+
+    /// A trunk's places lie behind its first stop, and its block's schedules begin with it.
+    #[test]
+    fn a_blocks_schedules_grow_from_its_trunk() {
+        let events: Vec<RaceEvent> =
+            (1..=50).flat_map(|at| [event(0, at, 0x100, 6), event(1, at, 0x100, 6)]).collect();
+        let trunk = [Stop { cpu: 0, at: 40, hold: Span::ZERO }];
+        let places = Places::behind(&events, vec![50, 50], &trunk);
+        assert_eq!(places.count(), (100, 22));
+        assert_eq!(places.new_lines(&Places::default()), 1);
+        assert_eq!(places.grown(&trunk, 1, 2 * BLOCK), trunk);
+        for index in 1..BLOCK {
+            let grown = places.grown(&trunk, 1, index);
+            assert!(grown.contains(&trunk[0]) && grown.len() <= 4, "{grown:?}");
+            assert_eq!(grown, places.grown(&trunk, 1, index));
+        }
+        let all = Places::of(&events, vec![50, 50]);
+        assert_eq!(all.trunk(Strategy::Mix, 1, 2, 0), None);
+        assert_eq!(all.trunk(Strategy::Pct(3), 1, 1, 0), None);
+        assert!((1..=2).contains(&all.trunk(Strategy::Mix, 1, 1, 0).unwrap().len()));
     }
 }

@@ -27,7 +27,7 @@ use schedlab_topology::Topology;
 use schedlab_units::{CpuId, Span};
 use serde::{Deserialize, Serialize};
 
-use super::draw::Places;
+use super::draw::{BLOCK, Places, TRUNKS};
 use super::hb;
 use super::order::{Explorer, Fork, Stop};
 use super::page::{PAIRS, Page, REFUSED, Verdict, shared_memory};
@@ -331,6 +331,12 @@ enum Turned {
     Done(Box<Done>),
 }
 
+/// As [`Turned`], of a block's trunk: its stops, and what comes behind the first.
+enum Trunk {
+    Child(Vec<Stop>),
+    Grown(Option<(Vec<Stop>, Places)>),
+}
+
 impl Server<'_> {
     fn job(&mut self, control: &RaceControl) -> Result<Turned, String> {
         if let WholeTask::Watch { choices } = &self.job.task {
@@ -385,9 +391,21 @@ impl Server<'_> {
         if first == 0 {
             done.findings.extend(plain);
         }
-        let mut index = if first == 0 { stride } else { first };
-        while index < schedules {
-            let Some(given) = places.draw(self.job.strategy, self.job.seed, index - 1) else {
+        let mut trunk = (u64::MAX, None);
+        let own = |index: &u64| (*index - 1) / BLOCK % stride == first;
+        for index in (1..schedules).filter(own) {
+            let block = (index - 1) / BLOCK;
+            if trunk.0 != block {
+                trunk = match self.trunk(control, places, block)? {
+                    Trunk::Child(given) => return Ok(Turned::Child(given)),
+                    Trunk::Grown(grown) => (block, grown),
+                };
+            }
+            let given = match &trunk.1 {
+                Some((stops, behind)) => Some(behind.grown(stops, self.job.seed, index - 1)),
+                None => places.draw(self.job.strategy, self.job.seed, index - 1),
+            };
+            let Some(given) = given else {
                 done.is_complete = true;
                 break;
             };
@@ -404,9 +422,27 @@ impl Server<'_> {
             if done.findings.iter().filter(|f| f.kind != "race").count() >= findings {
                 break;
             }
-            index += stride;
         }
         Ok(Turned::Done(Box::new(done)))
+    }
+
+    /// A block's trunk, and the places behind it: of some that are recorded, the one that comes to most new lines.
+    fn trunk(&mut self, control: &RaceControl, places: &Places, block: u64) -> Result<Trunk, String> {
+        let mut best: Option<(usize, (Vec<Stop>, Places))> = None;
+        for number in 0..TRUNKS {
+            let Some(stops) = places.trunk(self.job.strategy, self.job.seed, block, number) else { break };
+            // what it finds is found again by the block's first schedule
+            if self.one(control, Watch::Accesses)?.is_none() {
+                return Ok(Trunk::Child(stops));
+            }
+            let all = self.page.points[..self.nr_cpus as usize].to_vec();
+            let behind = Places::behind(self.events(), all, &stops);
+            let lines = behind.new_lines(places);
+            if best.as_ref().is_none_or(|(most, _)| lines > *most) {
+                best = Some((lines, (stops, behind)));
+            }
+        }
+        Ok(Trunk::Grown(best.map(|(_, grown)| grown)))
     }
 
     /// Each stop in turn is left out, and made as short as it can be.
