@@ -125,8 +125,8 @@ fn a_patch_is_taken_back_and_its_bug_is_found() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("mask.patch");
     let patch = "Subject: [PATCH] sched: ask the mask again\n\n---\n--- a/kernel/sched/cpupri.c\n\
-                 +++ b/kernel/sched/cpupri.c\n@@ -108,6 +108,8 @@\n \t\t * condition, simply act as though we never hit \
-                 this\n \t\t * priority level and continue on.\n \t\t */\n+\t\tif \
+                 +++ b/kernel/sched/cpupri.c\n@@ -108,6 +108,8 @@\n \t\t * condition, simply act as though we never \
+                 hit this\n \t\t * priority level and continue on.\n \t\t */\n+\t\tif \
                  (cpumask_empty(lowest_mask))\n+\t\t\treturn 0;\n \t}\n \n \treturn 1;\n-- \n2.40.0\n";
     std::fs::write(&file, patch).unwrap();
     let name = file.to_str().unwrap();

@@ -1,7 +1,7 @@
 //! Who removes a recording's settings from the kernel if the recorder is killed?
 //!
-//! A tracing instance outlives its maker. So a second process waits at a line to the recorder: the line ends however the
-//! recorder does, and then the keeper removes the instance, if it is still there.
+//! A tracing instance outlives its maker. So a second process waits at a line to the recorder: the line ends however
+//! the recorder does, and then the keeper removes the instance, if it is still there.
 //!
 //! ```text
 //! recorder (pid 812)  ──socket── keeper       kill -9 812: the keeper reads the line's end,

@@ -14,9 +14,9 @@
 //!
 //! The instance is removed when [`Instance`] is dropped: at the normal end, on an error, on a panic, and on the signals
 //! the recorder catches. After SIGKILL a second process does it (`keeper.rs`). If that was killed, too, the next start
-//! removes the instances whose process is gone ([`Tracefs::remove_stale`]); pid *and* start time are in the name, because pids come round again. A recorder
-//! that lives in another pid namespace looks gone too, but the kernel refuses (EBUSY) to remove an instance whose
-//! files are open, and a recorder opens its files first.
+//! removes the instances whose process is gone ([`Tracefs::remove_stale`]); pid *and* start time are in the name,
+//! because pids come round again. A recorder that lives in another pid namespace looks gone too, but the kernel refuses
+//! (EBUSY) to remove an instance whose files are open, and a recorder opens its files first.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};

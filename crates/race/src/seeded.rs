@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_told_from_names() {
+    fn a_file_is_known_by_its_name() {
         for (name, expected) in
             [("push-rt", false), ("a.patch", true), ("reverse:x/y", true), ("./z.toml", true)]
         {
