@@ -420,11 +420,15 @@ fn what_if_says_what_it_needs() {
     assert!(code == 2 && said.contains("per cent"), "{said}");
 }
 
+/// Guests that are measured by the host's clock, or beside one: one after the other.
+static GUESTS: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
 /// The same program in a guest with one CPU, beside the guest's own trace: every switch that it claims is one, and the
 /// tick is the kernel's.
 #[test]
 #[ignore = "long: boots two guests"]
 fn a_guests_own_trace_says_the_same() {
+    let _alone = GUESTS.lock();
     for kernel in ["guest:6.12", "guest:6.1"] {
         let line = format!("hourglass check --in {kernel} --recorder ftrace -d 2s -n 3 -w CPU --json -");
         let found = json(&[&["--quiet"][..], &line.split(' ').collect::<Vec<_>>()].concat());
@@ -451,6 +455,7 @@ fn a_guests_own_trace_says_the_same() {
 #[test]
 #[ignore = "long: boots two guests"]
 fn a_robbed_machine_and_a_busy_neighbour_have_different_causes() {
+    let _alone = GUESTS.lock();
     let tag = format!("robbed={}", std::process::id());
     let line = |beside: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_schedlab"));

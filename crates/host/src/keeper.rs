@@ -8,12 +8,13 @@
 //!     │ makes instances/schedlab.812...       writes 0 to tracing_on, and removes the folder
 //! ```
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
@@ -25,8 +26,9 @@ schedlab_process::entrance! {
     static KEEPER = ("tracing-keeper", keep);
 }
 
-/// How often, and how long apart, a folder that is in use is tried again: a killed process closes its files first.
-const TRIES: u32 = 200;
+/// How long a killed recorder may take to close its files.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// A folder that is in use is tried again after this.
 const APART: Duration = Duration::from_millis(10);
 
 /// A process that removes an instance when this one ends.
@@ -37,9 +39,7 @@ impl Keeper {
     /// Starts it for this folder; `None`: the system refuses, and the next recording removes what is left.
     pub(crate) fn of(instance: &Path) -> Option<Keeper> {
         let mut started = KEEPER.start().ok()?;
-        let path = instance.as_os_str().as_bytes();
-        let length = u32::try_from(path.len()).ok()?.to_le_bytes();
-        started.socket.write_all(&[&length[..], path].concat()).ok()?;
+        started.socket.write_all(instance.as_os_str().as_bytes()).ok()?;
         Some(Keeper(started))
     }
 }
@@ -51,32 +51,24 @@ impl Drop for Keeper {
     }
 }
 
-/// The keeper's whole life.
+/// The keeper's whole life: the line says the folder, and ends with the recorder.
 fn keep(mut line: UnixStream) {
-    let mut length = [0; 4];
-    if line.read_exact(&mut length).is_err() {
-        return;
+    let mut path = Vec::new();
+    if line.read_to_end(&mut path).is_ok() && !path.is_empty() {
+        let _ = remove(Path::new(OsStr::from_bytes(&path)), PATIENCE);
     }
-    let mut path = vec![0; (u32::from_le_bytes(length) as usize).min(libc::PATH_MAX as usize)];
-    if line.read_exact(&mut path).is_err() {
-        return;
-    }
-    let path = PathBuf::from(std::ffi::OsString::from_vec(path));
-    // nothing more is said: this returns when the recorder has ended
-    let _ = line.read(&mut [0]);
-    let _ = remove(&path);
 }
 
-/// Removes an instance, with every setting in it.
+/// Removes an instance, with every setting in it; tries for so long while it is in use.
 ///
 /// # Errors
 /// The system's; EBUSY while one of its files is open.
-pub(crate) fn remove(instance: &Path) -> io::Result<()> {
+pub(crate) fn remove(instance: &Path, patience: Duration) -> io::Result<()> {
     // Stop the events first: the kernel may refuse for a moment while a reader's last file is being closed.
     let _ = write_control(&instance.join("tracing_on"), "0");
     let _ = write_control(&instance.join("events/enable"), "0");
     let mut result = fs::remove_dir(instance);
-    for _ in 0..TRIES {
+    for _ in 0..patience.as_millis() / APART.as_millis() {
         match &result {
             Err(e) if e.raw_os_error() == Some(libc::EBUSY) => {
                 thread::sleep(APART);

@@ -23,12 +23,16 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use crate::error::HostError;
 use crate::keeper::{self, Keeper};
 
 /// Instances of ours start with this.
 pub const INSTANCE_PREFIX: &str = "schedlab.";
+
+/// How long a folder may be in use when its recording is over.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Where tracefs is mounted when nobody has; the kernel makes this folder for the purpose.
 const STANDARD_MOUNT: &str = "/sys/kernel/tracing";
@@ -217,7 +221,7 @@ impl Instance {
         if self.removed {
             return Ok(());
         }
-        let result = keeper::remove(&self.path);
+        let result = keeper::remove(&self.path, PATIENCE);
         self.removed = result.is_ok();
         result
     }

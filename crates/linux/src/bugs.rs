@@ -365,10 +365,7 @@ fn parse(path: &Path, text: &str) -> Result<Bug, BugError> {
         return Err(wrong("it has no edit".into()));
     }
     for (number, edit) in bug.edits.iter().enumerate().map(|(i, e)| (i + 1, e)) {
-        let is_plain = |part| matches!(part, Component::Normal(_));
-        let below =
-            edit.file.starts_with("kernel/sched/") && Path::new(&edit.file).components().all(is_plain);
-        if !below {
+        if !lies_in(&edit.file, &[SCHED]) {
             return Err(wrong(format!("edit {number}: '{}' is not a file in kernel/sched", edit.file)));
         }
         if edit.old.is_empty() || edit.old == edit.new {
@@ -409,6 +406,13 @@ fn edited_by(name: &str, edits: &[Edit], source: &Path) -> Result<BTreeMap<PathB
         files.insert(file, text.replacen(&edit.old, &edit.new, 1));
     }
     Ok(files)
+}
+
+/// Whether it is the name of something below one of these folders of a tree, and leads nowhere else.
+pub fn lies_in(file: &str, folders: &[&str]) -> bool {
+    let file = Path::new(file);
+    let is_plain = file.components().all(|part| matches!(part, Component::Normal(_)));
+    is_plain && folders.iter().any(|folder| file.starts_with(folder) && file != Path::new(folder))
 }
 
 /// The folder that is always a copy.

@@ -287,7 +287,7 @@ impl LoadedKernel {
             decisions: Vec::new(),
             entities: Vec::new(),
             race: find_race(&library, table.max_cpus),
-            devices: Vec::new(),
+            devices: vec![Vec::new(); table.max_cpus as usize],
             _library: library,
         }
     }
@@ -641,11 +641,7 @@ impl LoadedKernel {
         let c = self.cpu(cpu);
         // on one that is off the list would stay pending, and be read when it is gone
         assert!(self.is_online(cpu), "{cpu} is off: no device can interrupt it");
-        let index = cpu.0 as usize;
-        if self.devices.len() <= index {
-            self.devices.resize_with(index + 1, Vec::new);
-        }
-        let list = &mut self.devices[index];
+        let list = &mut self.devices[cpu.0 as usize];
         // SAFETY: `c` points into the table; nothing runs.
         let left = unsafe { (*c).nr_device_tasks } as usize;
         list.drain(..list.len().saturating_sub(left));

@@ -11,11 +11,11 @@
 //! once.
 
 use std::fs;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use diffy::Line;
 use diffy::patch_set::{ParseOptions, PatchSet};
-use schedlab_linux::bugs::Edit;
+use schedlab_linux::bugs::{Edit, lies_in};
 use schedlab_linux::build;
 use schedlab_stdx::limits::{SOURCE_BYTES_MAX, read_text};
 use serde::Deserialize;
@@ -163,7 +163,7 @@ fn described(path: &Path, name: String) -> Result<Seeded, RaceError> {
     let wrong =
         |e: toml::de::Error| RaceError::Refused(format!("{}: {}", path.display(), e.to_string().trim_end()));
     let seeded: Seeded = toml::from_str(&text).map_err(wrong)?;
-    if let Some(edit) = seeded.edits.iter().find(|edit| !is_in_tree(&edit.file)) {
+    if let Some(edit) = seeded.edits.iter().find(|edit| !lies_in(&edit.file, &TOPS)) {
         return Err(RaceError::Refused(format!(
             "{}: '{}' is no file of a kernel; expected a path from the tree's top, e.g. kernel/sched/core.c",
             path.display(),
@@ -225,14 +225,7 @@ fn in_tree(name: &str) -> Option<String> {
     let parts: Vec<&str> = name.split('/').collect();
     let from = parts.iter().take(2).position(|part| TOPS.contains(part))?;
     let file = parts[from..].join("/");
-    is_in_tree(&file).then_some(file)
-}
-
-/// Whether it is a file's name from a kernel tree's top, and leads nowhere else.
-fn is_in_tree(file: &str) -> bool {
-    let is_plain = |part: Component<'_>| matches!(part, Component::Normal(_));
-    let top = file.split('/').next().unwrap_or_default();
-    TOPS.contains(&top) && file.contains('/') && Path::new(file).components().all(is_plain)
+    lies_in(&file, &TOPS).then_some(file)
 }
 
 /// A file of the kernel with a bug's substitutions.

@@ -77,19 +77,17 @@ impl Place {
             output::check(path)?;
         }
         let returned = self.perform(&words, ui)?;
-        let mut is_taken = false;
         for (number, path) in wanted.iter().enumerate() {
             let text = returned.files.get(&number.to_string()).map_or(&[][..], Vec::as_slice);
             let text = String::from_utf8_lossy(text);
             if output::is_stdout(Some(path)) {
                 crate::print::stdout(&text);
-                is_taken = true;
             } else {
                 output::text(path, &text)?;
                 ui.say(format!("wrote {}", path.display()));
             }
         }
-        if is_taken {
+        if wanted.iter().any(|path| output::is_stdout(Some(path))) {
             // what stands there is for a program, and no report comes behind it
             ui.say(self.about(&returned));
         } else if !returned.said[0].0.is_empty() {

@@ -232,7 +232,10 @@ pub(super) fn scoreboard(target: &str, args: &RaceArgs, ui: &Ui) -> Result<()> {
     let mut bugs = seeded::all().map_err(fault)?;
     bugs.retain(is_here);
     if let Some(name) = &args.seeded {
-        seed_named(name, "linux")?;
+        let wanted = seed_named(name, "linux")?;
+        if !bugs.contains(&wanted) {
+            bugs.push(wanted);
+        }
     }
     let is_wanted = |s: &&Seeded| args.seeded.as_ref().is_none_or(|name| *name == s.name);
     let explained = study::explained().map_err(fault)?;

@@ -19,7 +19,7 @@
 //! of its block    ...                              the same, and ┤ between two looks at the task ├
 //! ```
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::HashMap;
 
 use schedlab_linux::race::RaceEvent;
 use schedlab_stdx::Random;
@@ -77,7 +77,7 @@ impl Places {
         let begin = if trunk.is_empty() { Some(0) } else { events.iter().position(is_stop) };
         let events = &events[begin.unwrap_or(events.len())..];
         // by words of 8 bytes: who touches them, and who writes (bits)
-        let mut words: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
+        let mut words: HashMap<u64, (u64, u64)> = HashMap::new();
         let is_write = |kind: u8| matches!(kind, 1 | 2 | 3 | 6 | 8);
         for event in events.iter().filter(|e| e.address != 0 && e.is_point()) {
             let bit = 1u64 << (event.cpu & 63);
@@ -108,8 +108,8 @@ impl Places {
 
     /// Lines of code at which what is touched is shared, and that `other` has not.
     pub(super) fn new_lines(&self, other: &Places) -> usize {
-        let codes = |of: &Places| of.lines.iter().map(|n| of.by_code[*n].code).collect::<BTreeSet<u64>>();
-        codes(self).difference(&codes(other)).count()
+        let has = |code: u64| other.by_code.binary_search_by_key(&code, |point| point.code).is_ok();
+        self.lines.iter().filter(|first| !has(self.by_code[**first].code)).count()
     }
 
     /// Points in all, and those at which what is touched is shared.
@@ -172,33 +172,34 @@ impl Places {
         }
     }
 
+    /// These stops, and so many more by line or near another.
+    fn with_mixed(&self, mut stops: Vec<Stop>, more: u64, random: &mut Random) -> Vec<Stop> {
+        for _ in 0..more {
+            stops.extend(self.mixed(&stops, random));
+        }
+        in_order(stops)
+    }
+
     /// The trunk of this number of a block's; `None`: the block has none.
     pub(super) fn trunk(&self, strategy: Strategy, seed: u64, block: u64, number: u64) -> Option<Vec<Stop>> {
-        if !matches!(strategy, Strategy::Mix | Strategy::Pos) || block.is_multiple_of(2) {
+        if !is_mixed(strategy) || block.is_multiple_of(2) {
             return None;
         }
         // as far from the schedules' own numbers as can be
         let mut random = Random::for_part(seed, u64::MAX - (block * TRUNKS + number));
         let nr = 1 + random.below(2);
-        let mut stops = Vec::new();
-        for _ in 0..nr {
-            stops.extend(self.mixed(&stops, &mut random));
-        }
-        Some(in_order(stops))
+        Some(self.with_mixed(Vec::new(), nr, &mut random))
     }
 
     /// The trunk with one to three more stops; the block's first schedule is the trunk alone. These are the trunk's
     /// places.
     pub(super) fn grown(&self, trunk: &[Stop], seed: u64, index: u64) -> Vec<Stop> {
-        let mut stops = trunk.to_vec();
         if index.is_multiple_of(BLOCK) {
-            return stops;
+            return trunk.to_vec();
         }
         let mut random = Random::for_part(seed, index);
-        for _ in 0..1 + random.below(3) {
-            stops.extend(self.mixed(&stops, &mut random));
-        }
-        in_order(stops)
+        let more = 1 + random.below(3);
+        self.with_mixed(trunk.to_vec(), more, &mut random)
     }
 
     /// The stops of schedule `index`; `None`: there is no such.
@@ -214,12 +215,10 @@ impl Places {
                 more => 1 + (more - 1) % 3,
             },
         };
-        let is_by_line = matches!(strategy, Strategy::Mix | Strategy::Pos) && index % 8 >= 4;
-        let mut stops = Vec::new();
-        for _ in 0..nr {
-            stops.extend(if is_by_line { self.mixed(&stops, &mut random) } else { self.one(&mut random) });
+        if is_mixed(strategy) && index % 8 >= 4 {
+            return Some(self.with_mixed(Vec::new(), nr, &mut random));
         }
-        Some(in_order(stops))
+        Some(in_order((0..nr).filter_map(|_| self.one(&mut random)).collect()))
     }
 
     /// The schedule with one stop of this number: all shared points, one CPU's after the other's.
@@ -234,6 +233,11 @@ impl Places {
         }
         None
     }
+}
+
+/// Whether a search takes all kinds of stops in turn.
+fn is_mixed(strategy: Strategy) -> bool {
+    matches!(strategy, Strategy::Mix | Strategy::Pos)
 }
 
 fn in_order(mut stops: Vec<Stop>) -> Vec<Stop> {
