@@ -51,6 +51,7 @@ fidelity-guest: build
 
 bench: build
 	@scripts/bench.sh
+	@scripts/python.sh --bench
 
 # All pages as a book with a search field, and the reference that the program writes: out/book/index.html.
 book: build

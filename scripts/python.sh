@@ -1,6 +1,7 @@
 #!/bin/bash
 # The Python package: its wheel in an environment of its own, types, tests, notebooks.
-# Usage: scripts/python.sh [--all | --notebooks]     (--all: every notebook; --notebooks: those, and nothing else)
+# Usage: scripts/python.sh [--all | --notebooks | --bench]
+# (--all: every notebook; --notebooks: those, and nothing else; --bench: the speed of columns, and nothing else)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 what=${1:-}
@@ -20,6 +21,7 @@ few="docs/notebooks/who-ran-when.ipynb docs/notebooks/nice-to-share.ipynb"
 all=(docs/notebooks/*.ipynb)
 # shellcheck disable=SC2086 # lists of files
 case $what in
+--bench) python python/bench.py ;;
 --notebooks) pytest -q -p no:cacheprovider --nbmake "${all[@]}" ;;
 --all)
 	pytest -q -p no:cacheprovider -c python/pyproject.toml -m '' python/tests

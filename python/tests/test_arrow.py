@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from typing import Any
 
 import duckdb
@@ -93,27 +92,20 @@ def test_unknown_is_null_and_not_zero() -> None:
     assert len(sl.Table.of_rows([])) == 0
 
 
-def test_two_million_records_are_a_filtered_frame_in_a_second(two_million: sl.Result) -> None:
+def test_two_million_records_are_a_filtered_frame(two_million: sl.Result) -> None:
     log = two_million.log
-    begin, cpu = time.perf_counter(), time.process_time()
     frame = polars.DataFrame(log).filter(polars.col("kind") == "switch", polars.col("task") == 0)
-    wall, cpu = time.perf_counter() - begin, time.process_time() - cpu
     assert 500_000 < len(frame) < len(log)
-    print(f"{len(log):,} records, {len(frame):,} rows left: {wall:.3f} s, {cpu:.3f} s of CPU")
-    # CPU time: other programs may take the machine's
-    assert cpu < 1.0
 
 
-def test_records_become_columns_at_twenty_million_a_second(two_million: sl.Result) -> None:
-    native = two_million._native
-    best = 0.0
-    for _ in range(5):
-        log = native.log()
-        begin = time.process_time()
-        log.table()
-        best = max(best, len(log) / (time.process_time() - begin))
-    print(f"{best / 1e6:.0f} M records a second and core")
-    assert best > 20e6
+def test_records_become_columns_without_an_object_each(two_million: sl.Result) -> None:
+    """What makes it fast; `make bench` prints the speed itself."""
+    log = two_million._native.log()
+    before = sys.getallocatedblocks()
+    table = log.table()
+    objects = sys.getallocatedblocks() - before
+    assert len(table) == len(log) >= 2_000_000
+    assert objects < 1_000
 
 
 def test_no_taker_is_needed() -> None:
