@@ -21,7 +21,7 @@ few="docs/notebooks/who-ran-when.ipynb docs/notebooks/nice-to-share.ipynb"
 all=(docs/notebooks/*.ipynb)
 # shellcheck disable=SC2086 # lists of files
 case $what in
---bench) python python/bench.py ;;
+--bench) python scripts/bench-columns.py ;;
 --notebooks) pytest -q -p no:cacheprovider --nbmake "${all[@]}" ;;
 --all)
 	pytest -q -p no:cacheprovider -c python/pyproject.toml -m '' python/tests

@@ -292,7 +292,8 @@ impl Policy for Cfs {
     }
 
     fn put_prev(&mut self, view: &View, cpu: CpuId, task: TaskId, ran: Span, stop: Stop) {
-        self.queues.charge(cpu, task, ran);
+        let delta = self.queues.cpus[cpu.index()].clock.stop(view.now(), ran, stop);
+        self.queues.charge(cpu, task, delta);
         if stop == Stop::Blocked && ran == Span::ZERO && self.queues.tasks[task].last_ran == Time::ZERO {
             // it is there, blocked, at the start: the boot's own threads, created after it, move the minimum
             // on by half a period and more, so that it will wake as a long sleeper
@@ -322,10 +323,11 @@ impl Policy for Cfs {
     }
 
     fn preempts(&mut self, view: &View, cpu: CpuId, current: TaskId, woken: TaskId) -> Resched {
-        match self.wakeup_preempts(view, cpu, current, woken) {
-            true => Resched::Yes,
-            false => Resched::No,
+        let asks = self.wakeup_preempts(view, cpu, current, woken);
+        if asks {
+            self.queues.asked(view, cpu);
         }
+        if asks { Resched::Yes } else { Resched::No }
     }
 
     fn tick(&mut self, view: &View, cpu: CpuId, current: TaskId, ran: Span) -> Resched {

@@ -3,14 +3,15 @@
 use super::*;
 use crate::kit::balance::{Hot, Pull, Pulled, RunQueues};
 use crate::kit::requests::Requests;
+use crate::kit::run_clock::RunClock;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rq {
     tree: BTreeSet<(i64, u64, TaskId)>,
     pub(super) current: Option<TaskId>,
     /// How much of the current task's run is in its vruntime already.
-    charged: Span,
-    /// How long it had run before it was picked again without having stopped.
+    pub(super) clock: RunClock,
+    /// How long it had run before it was picked again without having stopped, or what it paid for from before.
     pub(super) before: Span,
     /// The task that stopped last, still runnable, how long it had run, and when. If it is picked at that
     /// instant it has not stopped.
@@ -96,15 +97,13 @@ impl Queues {
     /// Brings the current task's vruntime up to now.
     pub(super) fn update_current(&mut self, view: &View, cpu: CpuId) {
         if let Some(current) = self.cpus[cpu.index()].current {
-            self.charge(cpu, current, view.ran(cpu));
+            let delta = self.cpus[cpu.index()].clock.read(view.ran(cpu));
+            self.charge(cpu, current, delta);
         }
     }
 
-    /// The current task has run for `ran` in all.
-    pub(super) fn charge(&mut self, cpu: CpuId, task: TaskId, ran: Span) {
-        let rq = &mut self.cpus[cpu.index()];
-        let delta = ran.saturating_sub(rq.charged);
-        rq.charged = ran;
+    /// The current task has run for `delta` more.
+    pub(super) fn charge(&mut self, cpu: CpuId, task: TaskId, delta: Span) {
         let state = &mut self.tasks[task];
         state.vruntime += state.virtual_ns(delta);
         self.update_min(cpu);
@@ -256,6 +255,13 @@ impl Queues {
         }
     }
 
+    /// A wakeup asks for another task than the current one. (2.6.32 reads the clock each time.)
+    pub(super) fn asked(&mut self, view: &View, cpu: CpuId) {
+        if self.params.version == CfsVersion::V6_1 {
+            self.cpus[cpu.index()].clock.asked(view.ran(cpu));
+        }
+    }
+
     /// Whether `current` is so far ahead that `woken` should preempt it.
     pub(super) fn ahead(&self, current: TaskId, woken: TaskId) -> bool {
         let (current, woken) = (&self.tasks[current], &self.tasks[woken]);
@@ -287,8 +293,9 @@ impl Queues {
         if goes_on.is_none() {
             rq.clear_buddies(picked);
         }
-        rq.before = goes_on.map_or(Span::ZERO, |(_, ran, _)| ran);
-        (rq.current, rq.charged, rq.resched) = (Some(picked), Span::ZERO, false);
+        let from_before = rq.clock.start(now);
+        rq.before = goes_on.map_or(from_before, |(_, ran, _)| ran);
+        (rq.current, rq.resched) = (Some(picked), false);
         Some(picked)
     }
 
@@ -352,6 +359,7 @@ impl RunQueues for Queues {
             if let Some(current) = self.cpus[to.index()].current {
                 self.update_current(view, to);
                 if self.ahead(current, task) {
+                    self.asked(view, to);
                     self.requests.kick(to);
                 }
             }

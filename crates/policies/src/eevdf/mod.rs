@@ -140,6 +140,23 @@ impl Eevdf {
         };
         Eevdf { params, queues: Queues::new(params), balancer: Balancer::new(rules) }
     }
+
+    /// Should the woken task replace the current one?
+    fn wakeup_preempts(&mut self, view: &View, cpu: CpuId, current: TaskId, woken: TaskId) -> bool {
+        if self.queues.cpus[cpu.index()].resched {
+            return true;
+        }
+        let (current_policy, woken_policy) = (view.params(current).policy, view.params(woken).policy);
+        if current_policy == SchedPolicy::Idle && woken_policy != SchedPolicy::Idle {
+            self.queues.unprotect(cpu);
+            return true;
+        }
+        if woken_policy != SchedPolicy::Normal {
+            return false;
+        }
+        let over = self.queues.update_current(view, cpu);
+        self.queues.woken_first(cpu, current, woken) || over
+    }
 }
 
 impl Policy for Eevdf {
@@ -233,7 +250,8 @@ impl Policy for Eevdf {
     }
 
     fn put_prev(&mut self, view: &View, cpu: CpuId, task: TaskId, ran: Span, stop: Stop) {
-        self.queues.charge(cpu, task, ran);
+        let delta = self.queues.cpus[cpu.index()].clock.stop(view.now(), ran, stop);
+        self.queues.charge(cpu, task, delta);
         self.queues.tasks[task].last_ran = view.now();
         let push_to = self.queues.cpus[cpu.index()].push_to.take();
         match stop {
@@ -255,19 +273,11 @@ impl Policy for Eevdf {
     }
 
     fn preempts(&mut self, view: &View, cpu: CpuId, current: TaskId, woken: TaskId) -> Resched {
-        if self.queues.cpus[cpu.index()].resched {
-            return Resched::Yes;
+        let asks = self.wakeup_preempts(view, cpu, current, woken);
+        if asks {
+            self.queues.cpus[cpu.index()].clock.asked(view.ran(cpu));
         }
-        let (current_policy, woken_policy) = (view.params(current).policy, view.params(woken).policy);
-        if current_policy == SchedPolicy::Idle && woken_policy != SchedPolicy::Idle {
-            self.queues.unprotect(cpu);
-            return Resched::Yes;
-        }
-        if woken_policy != SchedPolicy::Normal {
-            return Resched::No;
-        }
-        let over = self.queues.update_current(view, cpu);
-        if self.queues.woken_first(cpu, current, woken) || over { Resched::Yes } else { Resched::No }
+        if asks { Resched::Yes } else { Resched::No }
     }
 
     fn tick(&mut self, view: &View, cpu: CpuId, _current: TaskId, _ran: Span) -> Resched {

@@ -3,12 +3,13 @@
 use super::*;
 use crate::kit::balance::{Hot, Pull, Pulled, RunQueues};
 use crate::kit::requests::Requests;
+use crate::kit::run_clock::RunClock;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rq {
     current: Option<TaskId>,
     /// How much of the current task's run is in its vruntime already.
-    charged: Span,
+    pub(super) clock: RunClock,
     /// The current task is to be replaced: its slice is over, or it has had too much and lost its protection.
     pub(super) resched: bool,
     /// The deadline that the current task had when picked: while it is the same, its slice is not over.
@@ -104,7 +105,8 @@ impl Queues {
     /// slice.)
     pub(super) fn update_current(&mut self, view: &View, cpu: CpuId) -> bool {
         let Some(current) = self.cpus[cpu.index()].current else { return false };
-        let over = self.charge(cpu, current, view.ran(cpu));
+        let delta = self.cpus[cpu.index()].clock.read(view.ran(cpu));
+        let over = self.charge(cpu, current, delta);
         if over {
             self.cpus[cpu.index()].resched = true;
             self.requests.kick(cpu);
@@ -112,15 +114,13 @@ impl Queues {
         over
     }
 
-    /// The current task has run for `ran` in all. Tells whether others are to have their turn: its slice is
+    /// The current task has run for `delta` more. Says whether others are to have their turn: its slice is
     /// over, or it is not eligible and no longer protected by its slice.
-    pub(super) fn charge(&mut self, cpu: CpuId, task: TaskId, ran: Span) -> bool {
-        let rq = &mut self.cpus[cpu.index()];
-        let delta = ran.saturating_sub(rq.charged);
+    pub(super) fn charge(&mut self, cpu: CpuId, task: TaskId, delta: Span) -> bool {
         if delta == Span::ZERO {
             return false;
         }
-        rq.charged = ran;
+        let rq = &mut self.cpus[cpu.index()];
         let state = &mut self.tasks[task];
         let grown = state.virtual_ns(delta);
         state.vruntime += grown;
@@ -320,7 +320,8 @@ impl Queues {
                 let goes_on = stopped.filter(|&(before, ..)| before == task);
                 let parity = goes_on.map_or(Some(self.tasks[task].deadline), |(_, parity, _)| parity);
                 let rq = &mut self.cpus[cpu.index()];
-                (rq.current, rq.charged, rq.parity) = (Some(task), Span::ZERO, parity);
+                (rq.current, rq.parity) = (Some(task), parity);
+                rq.clock.start(now);
                 return Some(task);
             }
             let lag = self.lag_of(cpu, task).min(0);
@@ -435,6 +436,7 @@ impl RunQueues for Queues {
             if let Some(current) = self.cpus[to.index()].current
                 && self.woken_first(to, current, task)
             {
+                self.cpus[to.index()].clock.asked(view.ran(to));
                 self.requests.kick(to);
             }
         }

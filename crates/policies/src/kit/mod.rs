@@ -1,6 +1,6 @@
 //! What several schedulers are built from: a table with a row per task, lists of tasks, arrays of priority
-//! lists, a tree ordered by deadline, decay, and balancing over scheduling domains. Nothing here decides who
-//! runs.
+//! lists, a tree ordered by deadline, decay, the clock of a run queue, and balancing over scheduling domains. Nothing
+//! here decides who runs.
 
 pub(crate) mod balance;
 pub(crate) mod deadline_tree;
@@ -12,6 +12,7 @@ pub(crate) mod lists;
 pub(crate) mod prio;
 pub(crate) mod rate;
 pub(crate) mod requests;
+pub(crate) mod run_clock;
 pub(crate) mod table;
 pub(crate) mod wake;
 
