@@ -3,7 +3,7 @@
 use crate::costs;
 use crate::failure::{Failure, Result};
 use crate::output;
-use crate::parse::parse_cpus;
+use crate::parse::{Affinity, parse_cpus};
 use crate::ui::Ui;
 use clap::Args;
 use schedlab_compare::fidelity::{
@@ -60,6 +60,10 @@ pub(crate) struct FidelityArgs {
     /// is shown as idle although a task waits there).
     #[arg(long, value_name = "CHOICE", default_value = "none")]
     pub strangers: FidelityStrangers,
+    /// Where tasks may run: recorded (where they were allowed to), or none (on every CPU: what was recorded under
+    /// taskset on one CPU, with more of them).
+    #[arg(long, value_name = "CHOICE", default_value = "recorded")]
+    pub affinity: Affinity,
     /// Timer ticks per second of real Linux: 100, 250 or 1000.
     #[arg(long, default_value_t = 250, value_name = "HZ", value_parser = crate::parse::parse_hz)]
     pub hz: u32,
@@ -278,6 +282,7 @@ fn derived(
     if args.strangers == FidelityStrangers::Replay {
         loaded.workload = with_strangers(loaded.workload, recording)?;
     }
+    args.affinity.apply(&mut loaded);
     let goes_on = go_on(&mut loaded.workload, wants_cpu);
     Ok((loaded, goes_on))
 }

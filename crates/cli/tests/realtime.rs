@@ -149,6 +149,65 @@ fn native_policies_agree_with_the_kernel() {
     }
 }
 
+/// Three shells and a CPU hog. Each shell forks 40 children by `vfork()`: fork and sleep are one system call. A child
+/// wakes its shell 10 us before it ends, in one call, too.
+fn vforks() -> String {
+    let mut text = String::from("schedlab-workload 7\n1 INIT 0 0 900 runnable name=hog\n");
+    let mut event = 1;
+    let mut line = |words: String| {
+        event += 1;
+        text += &format!("{event} {words}\n");
+        event
+    };
+    for shell in 1..=3 {
+        line(format!("INIT 0 0 {shell} runnable name=shell{shell}"));
+    }
+    for shell in 1..=3 {
+        for number in 0..40 {
+            let (child, spread) = (1000 * shell + number, 7919 * (40 * shell + number));
+            line(format!("CALL {shell} +{}us", 50 + spread % 850));
+            line(format!("FORK {shell} +{}us {child} name=child", 1 + spread % 19));
+            line(format!("BLOCK {shell} +{}us", 1 + spread % 17));
+            line(format!("CALL {child} {}us", 100 + spread % 2900));
+            let end = line(format!("EXIT {child} +{}us", 11 + spread % 30));
+            line(format!("WAKEUP {shell} 1ms {end} {child} 10us"));
+        }
+        line(format!("EXIT {shell} +1ms"));
+    }
+    line(String::from("EXIT 900 300ms"));
+    text
+}
+
+/// Within a system call that wakes and then sleeps, Linux does not read its clock again: who is chosen pays for the time
+/// between. With the kernel's own threads in both, native EEVDF takes the decisions of 6.12 to the end.
+#[test]
+fn calls_that_wake_and_sleep_agree_with_the_kernel() {
+    if !has_linux() {
+        return;
+    }
+    agrees_within_calls("6.12");
+}
+
+/// The same of native CFS and 6.1, which is not preempted within system calls either.
+#[test]
+#[ignore = "builds Linux 6.1"]
+fn calls_that_wake_and_sleep_agree_with_6_1() {
+    agrees_within_calls("6.1");
+}
+
+fn agrees_within_calls(linux: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("vforks.txt");
+    std::fs::write(&path, vforks()).unwrap();
+    let args = ["agreement", path.to_str().unwrap(), "--linux", linux, "--cpus", "1", "--json", "-"];
+    let answer = json(&args);
+    let row = &rows(&answer, "agreement")[0];
+    let (common, all) = row["alike_common"].as_str().unwrap().split_once('/').unwrap();
+    assert_eq!(common, all, "{row}");
+    assert!(all.parse::<u64>().unwrap() > 300, "{row}");
+    assert_eq!(row["causes"], "kernel's own threads", "{row}");
+}
+
 /// Recordings of a desktop and of a compilation, whole, under native EEVDF and real 6.12 on one CPU: with the
 /// kernel's own threads and timers as late as a device makes them in both, every decision of 20 s is the
 /// same.

@@ -97,6 +97,29 @@ fn a_replay_is_laid_beside_its_recording() {
     assert!(root().join("docs/fidelity.md").exists());
 }
 
+/// What was recorded on one CPU is replayed on two, where the recorded masks bind it to one unless they are left out.
+#[test]
+fn a_program_bound_to_one_cpu_is_predicted_on_two() {
+    let pipeline = ["samples/dependencies/pipeline-1cpu", "--against", "samples/dependencies/pipeline"];
+    let args = ["--cpus", "2", "--sched", "eevdf", "--no-causes", "--json", "-"];
+    let run_delay = |affinity: &str| {
+        let options = ["--quiet", "fidelity", "--affinity", affinity];
+        let value = json(&[&options[..], &pipeline, &args].concat());
+        let quantities = value["quantities"].as_array().unwrap();
+        let sum = quantities
+            .iter()
+            .find(|row| row["name"] == "run_delay" && row["statistic"] == "sum" && row["task"].is_null());
+        let sum = sum.unwrap();
+        sum["replayed"].as_f64().unwrap() / sum["recorded"].as_f64().unwrap()
+    };
+    let (bound, unbound) = (run_delay("recorded"), run_delay("none"));
+    assert!(bound > 5.0, "one CPU's delays, beside two CPUs': {bound}");
+    assert!((0.2..2.0).contains(&unbound), "{unbound}");
+    let run = ["run", "samples/dependencies/pipeline-1cpu", "--sched", "fifo", "--affinity", "none"];
+    let text = String::from_utf8(schedlab(&run).stdout).unwrap();
+    assert!(text.contains("5 sets of allowed CPUs are left out"), "{text}");
+}
+
 /// With channels blocks are gained as well as lost, and no CPU time is.
 #[test]
 fn channels_are_inferred_and_those_that_were_not_recorded_are_refused() {

@@ -373,6 +373,21 @@ impl Workload {
         }
         None
     }
+    /// Lets all tasks run on every CPU, as on a machine where nobody bound them: masks of tasks, those set later, and
+    /// CPUs of control groups are left out. How many that were.
+    ///
+    /// With one task under `affinity=0` in a group whose `cpuset` is 0 and 1: 2.
+    pub fn unbind(&mut self) -> u64 {
+        let later = self.tasks.iter_mut().flat_map(|task| {
+            let changes = task.events.iter_mut().filter_map(|event| match &mut event.kind {
+                EventKind::Prio { change, .. } => Some(&mut change.affinity),
+                _ => None,
+            });
+            std::iter::once(&mut task.affinity).chain(changes)
+        });
+        let groups = self.cgroups.iter_mut().map(|group| &mut group.cpuset);
+        later.chain(groups).filter_map(Option::take).count() as u64
+    }
     /// Number of events, INIT included.
     pub fn nr_events(&self) -> u64 {
         let init = |task: &&Task| matches!(task.birth, Birth::Init { .. });

@@ -54,6 +54,23 @@ const FAMILY: &str = "10 INIT 0 0 1 runnable name=make nice=5\n\
     30 EXIT 3 6ms\n";
 
 #[test]
+fn unbound_tasks_may_run_on_every_cpu() {
+    let text = "schedlab-workload 1\n\
+        CGROUP /a cpuset=0-1\n\
+        1 INIT 0 0 1 runnable affinity=0 cgroup=/a\n\
+        2 PRIO 1 1ms affinity=1\n\
+        3 PRIO 1 2ms nice=5\n\
+        4 EXIT 1 3ms\n";
+    let mut workload = parsed(text);
+    let bound = workload.clone();
+    assert_eq!(workload.unbind(), 3);
+    assert_eq!(workload.tasks[0].affinity, None);
+    assert_eq!(workload.cgroups[0].cpuset, None);
+    assert_eq!(workload.nr_events(), bound.nr_events());
+    assert_eq!(workload.unbind(), 0);
+}
+
+#[test]
 fn a_filtered_task_leaves_external_wakeups_and_no_trace() {
     let workload = parsed(FAMILY);
     let source = Source::from(workload.clone());

@@ -8,7 +8,7 @@ use crate::execute::{
 };
 use crate::failure::{Failure, Result};
 use crate::output;
-use crate::parse::{parse_cpus, parse_param};
+use crate::parse::{Affinity, parse_cpus, parse_param};
 use crate::seeds::{ManyArgs, Variation};
 use crate::ui::Ui;
 use crate::values::{Swept, combinations};
@@ -43,6 +43,9 @@ pub(crate) struct RunArgs {
     /// woke whom), or recorded (`record --objects`).
     #[arg(long, value_name = "CHOICE", default_value_t = Messages::None)]
     pub messages: Messages,
+    /// Where tasks may run: recorded (where the recording or the workload allows them to), or none (on every CPU).
+    #[arg(long, value_name = "CHOICE", default_value = "recorded")]
+    pub affinity: Affinity,
     /// Number of CPUs, all alike.
     #[arg(long, value_name = "N", conflicts_with = "machine", value_parser = parse_cpus)]
     pub cpus: Option<Topology>,
@@ -210,7 +213,9 @@ fn load_these(args: &RunArgs, all: &[PathBuf], ui: &Ui) -> Result<Loaded> {
     }
     let options =
         DeriveOptions { window: args.window.window(), messages: args.messages, ..DeriveOptions::default() };
-    Ok(load_all(all, options, ui)?)
+    let mut loaded = load_all(all, options, ui)?;
+    args.affinity.apply(&mut loaded);
+    Ok(loaded)
 }
 
 /// The scheduler with everything that the command line sets, and `more`; real Linux is built if it is not there yet.

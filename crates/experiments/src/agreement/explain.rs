@@ -19,8 +19,6 @@ pub enum Cause {
     TimerResolution,
     /// Tasks that are blocked at the start have another virtual time.
     BlockedAtStart,
-    /// 6.1 preempts tasks in their exit.
-    Exit,
     /// The native deadline class is 6.12's.
     OlderDeadline,
     /// A deadline or real-time task was put on another CPU.
@@ -39,13 +37,12 @@ pub enum Cause {
 
 impl Cause {
     /// All.
-    pub const ALL: [Cause; 13] = [
+    pub const ALL: [Cause; 12] = [
         Cause::FairServer,
         Cause::RealTimeLimit,
         Cause::OwnThreads,
         Cause::TimerResolution,
         Cause::BlockedAtStart,
-        Cause::Exit,
         Cause::OlderDeadline,
         Cause::RealTimePlacement,
         Cause::RoundRobin,
@@ -63,7 +60,6 @@ impl Cause {
             Cause::OwnThreads => "kernel's own threads",
             Cause::TimerResolution => "timers under 1 us",
             Cause::BlockedAtStart => "blocked at the start",
-            Cause::Exit => "exits",
             Cause::OlderDeadline => "6.1's deadline class",
             Cause::RealTimePlacement => "real-time placement",
             Cause::RoundRobin => "round robin in ticks",
@@ -107,13 +103,6 @@ impl Cause {
                  the others (START_DEBIT) and blocks without having run, so that their virtual times differ by up to \
                  a period at their first wakeup. The native policy lets them begin equal. Told by: the task concerned \
                  was blocked at the start. (kernel/sched/fair.c: place_entity)"
-            }
-            Cause::Exit => {
-                "6.1 takes an exiting task out of its autogroup and puts it back among the runnable ones, which \
-                 reschedules: the task is preempted in the middle of its exit, others run, and it dies when its turn \
-                 comes again. (kernel/sched/autogroup.c: sched_autogroup_exit_task; kernel/sched/core.c: \
-                 sched_move_task.) Under the native policy a task is gone when it exits, as in 6.12. Told by: one \
-                 CPU, and an exiting task was preempted in the real log before the difference."
             }
             Cause::OlderDeadline => {
                 "The native servers (cbs) follow 6.12. When 6.1 chooses anew, it first puts the current task back, \
@@ -193,9 +182,6 @@ pub fn cause(
             By::Wakeup => Cause::WakeupPlacement,
             By::Balancing => Cause::Balancing,
         },
-        _ if nr_cpus == 1 && real.exits_preempted_ns.first().is_some_and(|&since| since <= found.time_ns) => {
-            Cause::Exit
-        }
         _ => Cause::Unexplained,
     }
 }

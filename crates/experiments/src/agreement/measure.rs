@@ -81,8 +81,6 @@ pub struct ComparedRun {
     pub runs_ns: Vec<u64>,
     /// Length of each wait from a wakeup to running, sorted.
     pub waits_ns: Vec<u64>,
-    /// When a task that was exiting was preempted, in ns: it went on to exit when it ran again.
-    pub exits_preempted_ns: Vec<u64>,
     /// Stops of a run by preemption, yield or the end of a slice.
     pub involuntary: u64,
     /// Runs on another CPU than the task's last one.
@@ -97,7 +95,6 @@ struct Reader {
     /// Per task: its last wait, if that began with its birth or a wakeup.
     waited_ns: Vec<Option<u64>>,
     last_cpu: Vec<Option<CpuId>>,
-    exiting: Vec<bool>,
 }
 
 impl ComparedRun {
@@ -121,7 +118,6 @@ impl ComparedRun {
             now_ns: 0,
             waited_ns: vec![None; nr_tasks],
             last_cpu: vec![None; nr_tasks],
-            exiting: vec![false; nr_tasks],
         };
         replay(log, &Slots::new(header), &mut reader)?;
         reader.out.runs_ns.sort_unstable();
@@ -214,9 +210,6 @@ impl Observer for Reader {
         }
         if stop.is_runnable() {
             self.out.involuntary += 1;
-            if self.exiting[task] {
-                self.out.exits_preempted_ns.push(self.now_ns);
-            }
         }
     }
 
@@ -228,7 +221,6 @@ impl Observer for Reader {
             Kind::New if is_known => self.placement(record, record.arg, By::Birth),
             Kind::Wakeup if is_known => self.placement(record, record.arg, By::Wakeup),
             Kind::Migrate if is_known => self.placement(record, record.other, By::Balancing),
-            Kind::Exit if is_known => self.exiting[record.task().index()] = true,
             _ => {}
         }
     }

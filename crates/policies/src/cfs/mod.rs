@@ -24,6 +24,9 @@
 //! % (see `tests`). *Uncertain*: 2.6.32's choice of a CPU at wakeup (its last or its waker's here; later
 //! stable kernels also look for an idle one).
 //!
+//! *Clock* (6.1): who is chosen after a wakeup within a system call pays for the time since that wakeup, as the kernel
+//! has it (`kit::run_clock`).
+//!
 //! *Several CPUs*: a tree per CPU, balancing by scheduling domains (`kit::balance`); defaults of tunables
 //! grow with the machine ([`Tunable`]).
 //!

@@ -23,6 +23,9 @@
 //! approximates 6.12. No groups, no bandwidth limits. *Uncertain*: details of balancing; whether delayed
 //! tasks count for it (here yes, as runnable).
 //!
+//! *Clock*: who is chosen after a wakeup within a system call pays for the time since that wakeup, as the kernel
+//! has it (`kit::run_clock`).
+//!
 //! *Several CPUs*: a tree per CPU, balancing by scheduling domains; the default slice grows with the machine
 //! ([`Tunable`]).
 //!
