@@ -270,8 +270,8 @@ pub struct ObjectCall {
     pub direction: Direction,
     /// How many bytes.
     pub amount: u32,
-    /// Bytes that it holds: of a pipe the room in its ring, of a socket the sender's buffer with all overhead; 0: not
-    /// known.
+    /// Bytes that it holds: of a pipe the room in its ring (an odd number: one more, and each write is a packet that
+    /// shares no page with others), of a socket the sender's buffer with all overhead; 0: not known.
     pub room: u32,
 }
 

@@ -51,6 +51,10 @@ const IN_PROGRESS: i32 = 115;
 const MASK_BYTES: i32 = 8;
 /// Bytes of a page, as a shift.
 const PAGE_SHIFT: i32 = 12;
+/// Where in a pipe's key the number of its inode begins: all addresses of the kernel are alike above.
+const INODE_SHIFT: i32 = 40;
+/// `O_DIRECT` (asm-generic/fcntl.h).
+const O_DIRECT: i32 = 0x4000;
 
 /// What anonymous files of eventfd are called ("[eventfd]", fs/eventfd.c), its first eight bytes.
 const EVENTFD_NAME: u64 = u64::from_le_bytes(*b"[eventfd");
@@ -224,9 +228,26 @@ impl Generator<'_> {
         asm.here(pipe);
         asm.store(Size::Long, FRAME, KEY, R3);
         asm.store_value(Size::Word, FRAME, KIND, 1);
+        // an odd number: each write is a packet with pages of its own (`is_packetized()` in fs/pipe.c)
+        asm.load(Size::Long, R3, FRAME, KEPT);
+        follow(asm, self.offset("file", "f_flags")?);
+        asm.and(R3, O_DIRECT);
+        asm.shift_right(R3, O_DIRECT.trailing_zeros() as i32);
+        asm.mov(R8, R3);
+        asm.load(Size::Long, R3, FRAME, KEY);
         follow(asm, self.offset("pipe_inode_info", "max_usage")?);
         asm.shift_left(R3, PAGE_SHIFT);
+        asm.add_reg(R3, R8);
         asm.store(Size::Word, FRAME, ROOM, R3);
+        // the next pipe may lie where this one did; its inode has another number
+        asm.load(Size::Long, R3, FRAME, KEPT);
+        follow(asm, self.offset("file", "f_inode")?);
+        follow(asm, self.offset("inode", "i_ino")?);
+        asm.shift_left(R3, INODE_SHIFT);
+        asm.mov(R8, R3);
+        asm.load(Size::Long, R3, FRAME, KEY);
+        asm.add_reg(R3, R8);
+        asm.store(Size::Long, FRAME, KEY, R3);
         asm.jump(If::Always, R0, done);
         Ok(())
     }

@@ -180,6 +180,8 @@ struct Traffic {
     sent: u64,
     receives: u64,
     received: u64,
+    /// What was in it before the recording, as far as it was taken out.
+    at_start: u64,
 }
 
 impl Traffic {
@@ -218,7 +220,10 @@ pub(crate) fn put_in(workload: &mut Workload, channels: &mut Channels) -> Span {
     );
     let (counted, merged) = merge_polled(workload, channels, &parted.loose);
     let mut settled = settle(workload, channels);
-    let traffic = traffic_of(workload, channels.list.len());
+    let mut traffic = traffic_of(workload, channels.list.len());
+    for (of, missing) in traffic.iter_mut().zip(missing_of(workload, channels.list.len())) {
+        of.at_start = missing.max(of.received.saturating_sub(of.sent));
+    }
     let kind_of = |id: ObjectId| channels.list[id.0 as usize].kind;
     let is_usable = |row: usize, seen: &Seen| match seen.kind {
         SeenKind::Sync(_) => settled.usable[row],
@@ -342,6 +347,50 @@ fn traffic_of(workload: &Workload, nr_channels: usize) -> Vec<Traffic> {
         }
     }
     traffic
+}
+
+/// How much each channel's receivers took out that no recorded SEND can have put in: a SEND that its task began after
+/// they had it. When a task began it is not recorded; it was behind what the task did before, another task's fork or
+/// operation at an object. Events are numbered in order of time.
+///
+/// ```text
+/// 12  t1 RECV 1 pipe    awake: whose message is it?
+/// 290 t1 SEND 1 pipe    begun behind event 12: not this one's, so 1 was there at the start
+/// ```
+fn missing_of(workload: &Workload, nr_channels: usize) -> Vec<u64> {
+    let mut sent: Vec<Vec<(EventId, u64)>> = vec![Vec::new(); nr_channels];
+    let mut received = sent.clone();
+    for task in &workload.tasks {
+        let mut before = task.birth_eid().unwrap_or_default();
+        for event in &task.events {
+            match event.kind {
+                EventKind::Object { op: ObjectOp::Send { object, amount }, .. } => {
+                    sent[object.0 as usize].push((before, amount.into()));
+                }
+                EventKind::Object { op: ObjectOp::Receive { object, amount }, .. } => {
+                    received[object.0 as usize].push((event.eid, amount.into()));
+                }
+                _ => {}
+            }
+            if matches!(event.kind, EventKind::Object { .. } | EventKind::Fork { .. }) {
+                before = event.eid;
+            }
+        }
+    }
+    let missing = sent.into_iter().zip(received).map(|(mut sent, mut received)| {
+        sent.sort_unstable();
+        received.sort_unstable();
+        let (mut begun, mut there, mut taken, mut missing) = (sent.into_iter().peekable(), 0, 0, 0u64);
+        for (eid, amount) in received {
+            there += std::iter::from_fn(|| begun.next_if(|(before, _)| *before < eid))
+                .map(|(_, n)| n)
+                .sum::<u64>();
+            taken += amount;
+            missing = missing.max(taken.saturating_sub(there));
+        }
+        missing
+    });
+    missing.collect()
 }
 
 /// Who sends and who receives at a channel, and how often.
@@ -531,9 +580,15 @@ pub(super) fn waits_for(events: &[Event], from: usize, wanted: (ObjectId, bool))
 const PAGE: u64 = 4096;
 
 /// What a pipe with so many bytes of ring holds of messages of this size, and what one of its pages holds: small
-/// messages share a page as far as they fit whole (`pipe_write` in fs/pipe.c).
+/// messages share a page as far as they fit whole (`pipe_write` in fs/pipe.c). If the number is odd they are packets, and
+/// share none.
 fn pipe_holds(room: u64, mean: u64) -> (u64, u64) {
-    let of_page = if mean < PAGE { PAGE / mean * mean } else { PAGE };
+    let is_packets = room % 2 == 1;
+    let of_page = match mean < PAGE {
+        true if is_packets => mean,
+        true => PAGE / mean * mean,
+        false => PAGE,
+    };
     (room / PAGE * of_page, of_page)
 }
 
@@ -575,7 +630,7 @@ fn add_objects(
             _ => None,
         };
         // what was in it before the recording, as far as it was taken out
-        let start = of.received.saturating_sub(of.sent);
+        let start = of.at_start;
         let left = (of.sent + start).saturating_sub(of.received);
         let held = held.filter(|(holds, _)| {
             let fits = left <= *holds && start <= *holds;

@@ -12,7 +12,16 @@ impl Trace {
         direction: Direction,
         amount: u32,
     ) -> &mut Trace {
-        let call = ObjectCall { key, kind: ChannelKind::Pipe, direction, amount, room: 65536 };
+        self.call_at((key, 65536), (us, cpu, pid), direction, amount)
+    }
+    fn call_at(
+        &mut self,
+        (key, room): (u64, u32),
+        (us, cpu, pid): (u64, u32, i32),
+        direction: Direction,
+        amount: u32,
+    ) -> &mut Trace {
+        let call = ObjectCall { key, kind: ChannelKind::Pipe, direction, amount, room };
         self.push(us, cpu, pid, Context::Task, SchedEvent::Object(call))
     }
 }
@@ -110,6 +119,46 @@ fn a_call_that_had_not_returned_at_the_end_is_put_in() {
     assert!(matches!(pipe.kind, ObjectKind::Stream { start: 0, .. }), "nothing was in it before: {pipe:?}");
     let reason = "call that had not returned when the recording ended, put in for its wakeup";
     assert_eq!(workload.dropped.get(reason), Some(&1));
+}
+
+// us     0         1         2
+//        0123456789012345678901
+// cpu0   111r111111s1111111E            1 reads a byte (3) that nobody has sent, and sends one later (10)
+// cpu1   222222222222222r222222E        2 reads that one
+#[test]
+fn what_was_read_before_it_can_have_been_sent_was_there_at_the_start() {
+    let mut trace = Trace::default();
+    trace
+        .switch(0, 0, 0, 'R', 1)
+        .switch(0, 1, 0, 'R', 2)
+        .call(3, 0, 1, 77, Direction::Receive, 1)
+        .call(10, 0, 1, 77, Direction::Send, 1)
+        .call(15, 1, 2, 77, Direction::Receive, 1)
+        .call(16, 0, 1, 77, Direction::Send, 1)
+        .switch(18, 0, 1, 'X', 0)
+        .switch(22, 1, 2, 'X', 0);
+    let workload = derive(&trace, Messages::Recorded);
+    assert_eq!(life(task(&workload, 1)), "r1@3 S1@10 S1@16 E18");
+    let [pipe] = &workload.objects[..] else { panic!("{:?}", workload.objects) };
+    // as many were sent as received, and still one was missing
+    assert!(matches!(pipe.kind, ObjectKind::Stream { start: 1, .. }), "{pipe:?}");
+}
+
+/// A pipe of packets (O_DIRECT) holds as many messages as pages, however small they are. The reader's end does not know.
+#[test]
+fn a_packet_shares_no_page_of_a_pipe() {
+    let mut trace = Trace::default();
+    let (writer, reader) = ((77, 4 * 4096 + 1), (77, 4 * 4096));
+    trace
+        .switch(0, 0, 0, 'R', 1)
+        .switch(0, 1, 0, 'R', 2)
+        .call_at(writer, (3, 0, 1), Direction::Send, 10)
+        .call_at(reader, (5, 1, 2), Direction::Receive, 10)
+        .switch(8, 0, 1, 'X', 0)
+        .switch(9, 1, 2, 'X', 0);
+    let workload = derive(&trace, Messages::Recorded);
+    let [pipe] = &workload.objects[..] else { panic!("{:?}", workload.objects) };
+    assert_eq!(pipe.kind, ObjectKind::Stream { capacity: Some(40), start: 0, low: Some(30) });
 }
 
 #[test]
