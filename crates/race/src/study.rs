@@ -23,6 +23,9 @@ use schedlab_linux::build;
 pub struct Explained {
     /// The target; `linux`: the whole scheduler, of any version and flavour.
     pub target: String,
+    /// Of which series of Linux, e.g. `6.1`; empty: of all. A tree of one's own counts by its version.
+    #[serde(default)]
+    pub kernels: Vec<String>,
     /// In which scenarios; empty: in all.
     #[serde(default)]
     pub scenarios: Vec<String>,
@@ -39,9 +42,9 @@ pub struct Explained {
 }
 
 impl Explained {
-    /// Whether it explains findings of this target, as it is or with a bug, under this model. A bug that needs late
-    /// stores may show the same text for a reason of its own, and is believed.
-    pub fn covers(&self, target: &str, model: MemoryModel, seeded: Option<&Seeded>) -> bool {
+    /// Whether it explains findings of this target of this version, as it is or with a bug, under this model. A bug
+    /// that needs late stores may show the same text for a reason of its own, and is believed.
+    pub fn covers(&self, target: &str, version: &str, model: MemoryModel, seeded: Option<&Seeded>) -> bool {
         let is_mended = |s: &Seeded| {
             !self.mended_by.is_empty()
                 && (s.base == self.mended_by || s.name == self.mended_by || s.needs == "weak")
@@ -50,7 +53,11 @@ impl Explained {
             true => self.target == "linux",
             false => self.target == target,
         };
-        is_target && self.models.iter().any(|name| name == model.name()) && !seeded.is_some_and(is_mended)
+        let number = whole::series_number(version);
+        let is_kernel = self.kernels.is_empty()
+            || self.kernels.iter().any(|series| number.is_some() && whole::series_number(series) == number);
+        let is_model = self.models.iter().any(|name| name == model.name());
+        is_target && is_kernel && is_model && !seeded.is_some_and(is_mended)
     }
 
     /// Whether this finding of a target that is covered is the one.

@@ -41,7 +41,7 @@ fn findings_of_seeded_bugs_shrink_to_four_preemptions_or_fewer() {
         let model = if seeded.needs == "weak" { MemoryModel::Lkmm } else { MemoryModel::Sc };
         let plan = Plan { findings: 8, ..plan(&seeded.target, &seeded.name, &kernel, model, 20_000) };
         let is_new = |text: &str| {
-            !explained.iter().any(|e| e.covers(&seeded.target, model, Some(seeded)) && e.text == text)
+            !explained.iter().any(|e| e.covers(&seeded.target, "", model, Some(seeded)) && e.text == text)
         };
         let finding = compile::scenarios(&seeded.target).unwrap().iter().find_map(|scenario| {
             plan.explore(scenario).unwrap().findings.into_iter().find(|f| is_new(&f.text))

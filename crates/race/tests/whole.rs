@@ -48,7 +48,7 @@ fn scenario(name: &str) -> Scenario {
 fn scenarios_of(compiled: &Compiled) -> Vec<Scenario> {
     let mut all = compile::scenarios("linux").unwrap();
     assert!(all.len() >= 20);
-    all.retain(|scenario| whole::lacks(scenario, &compiled.name).is_none());
+    all.retain(|scenario| whole::lacks(scenario, compiled).is_none());
     for scenario in &mut all {
         scenario.beside = whole::scheduler(scenario).map(|what| {
             let options = BuildOptions { flavours: vec!["scx".to_owned()], ..BuildOptions::default() };

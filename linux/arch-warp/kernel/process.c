@@ -12,6 +12,7 @@
 #include <linux/sched/task.h>
 #include <linux/sched/task_stack.h>
 #include <linux/stacktrace.h>
+#include <linux/uaccess.h>
 #include <linux/entry-common.h>
 #include <asm/switch_to.h>
 #include "versions.h"
@@ -155,3 +156,12 @@ int elf_core_copy_task_fpregs(struct task_struct *t, elf_fpregset_t *f) { return
 const struct user_regset_view *task_user_regset_view(struct task_struct *t) { return NULL; }
 void ptrace_disable(struct task_struct *t) { }
 long arch_ptrace(struct task_struct *t, long request, unsigned long addr, unsigned long data) { return -EIO; }
+
+/*
+ * Kernel: a read that may fault, for a report of what is broken, is mended by the table of exceptions. Ours: there is
+ * none, and a pointer that is NULL with an offset is the one that reports come upon (a worker's, while it has no work).
+ */
+bool copy_from_kernel_nofault_allowed(const void *from, size_t size)
+{
+	return (unsigned long)from >= PAGE_SIZE;
+}

@@ -54,11 +54,26 @@ static char warp_race_why[256];
 #define WARP_FAIR_KEY(se) ((se)->vruntime)
 #endif
 
+/* The priority of the next real-time task to be pushed if there is none; when a queue is marked as having several. */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 12, 0)
+#define WARP_NO_PUSHABLE (MAX_RT_PRIO - 1)
+#else
+#define WARP_NO_PUSHABLE MAX_RT_PRIO
+#endif
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 7, 0)
+#define WARP_RT_OVERLOAD(rt_rq) (!plist_head_empty(&(rt_rq)->pushable_tasks))
+#else
+#define WARP_RT_OVERLOAD(rt_rq) ((rt_rq)->rt_nr_migratory && (rt_rq)->rt_nr_total > 1)
+#endif
+
 #ifdef CONFIG_SCHED_CLASS_EXT
 #define WARP_EXT(rq) ((rq)->scx.nr_running)
 #else
 #define WARP_EXT(rq) 0
 #endif
+
+/* mutex_is_locked() is code with points, and nobody may stop here. */
+static bool warp_is_held(struct mutex *mutex) { return atomic_long_read(&mutex->owner) != 0; }
 
 static bool warp_rq_whole(int cpu) { return !raw_spin_is_locked(WARP_RQ_LOCK(cpu_rq(cpu))); }
 
@@ -224,6 +239,18 @@ static const char *warp_check_below(int cpu, struct cfs_rq *cfs_rq)
 	if (queued != cfs_rq->h_nr_queued || runnable != cfs_rq->h_nr_runnable)
 		return WARP_WRONG("cpu%d: a fair queue counts %d tasks, %d of them runnable, and has %d and %d", cpu,
 				  (int)cfs_rq->h_nr_queued, (int)cfs_rq->h_nr_runnable, (int)queued, (int)runnable);
+#elif defined(CONFIG_FAIR_GROUP_SCHED) && LINUX_VERSION_CODE < KERNEL_VERSION(6, 12, 0)
+	struct sched_entity *se = cfs_rq->curr && cfs_rq->curr->on_rq ? cfs_rq->curr : NULL;
+	unsigned int queued = se ? (se->my_q ? se->my_q->h_nr_running : 1) : 0;
+	struct rb_node *node;
+
+	for (node = rb_first_cached(&cfs_rq->tasks_timeline); node; node = rb_next(node)) {
+		se = rb_entry(node, struct sched_entity, run_node);
+		queued += se->my_q ? se->my_q->h_nr_running : 1;
+	}
+	if (queued != cfs_rq->h_nr_running)
+		return WARP_WRONG("cpu%d: a fair queue counts %d tasks, and has %d", cpu, (int)cfs_rq->h_nr_running,
+				  (int)queued);
 #endif
 	return NULL;
 }
@@ -310,16 +337,14 @@ static const char *warp_check_rt(int cpu)
 	if (nr && rt_rq->highest_prio.curr != first)
 		return WARP_WRONG("cpu%d: the highest real-time priority is %d, and it says %d", cpu, first,
 				  rt_rq->highest_prio.curr);
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 0)
-	first = MAX_RT_PRIO - 1;
+	first = WARP_NO_PUSHABLE;
 	if (!plist_head_empty(&rt_rq->pushable_tasks))
 		first = plist_first(&rt_rq->pushable_tasks)->prio;
 	if (rt_rq->highest_prio.next != first)
 		return WARP_WRONG("cpu%d: the next task to be pushed has priority %d, and the queue says %d", cpu, first,
 				  rt_rq->highest_prio.next);
-	if (!!rt_rq->overloaded == plist_head_empty(&rt_rq->pushable_tasks))
+	if (!!rt_rq->overloaded != WARP_RT_OVERLOAD(rt_rq))
 		return WARP_WRONG("cpu%d: real-time tasks could be pushed, or none, and its queue says otherwise", cpu);
-#endif
 	return NULL;
 }
 
@@ -379,11 +404,9 @@ static const char *warp_check_dl(int cpu, unsigned int *tasks, unsigned int *ser
 		if (nr && cpudl->elements[idx].dl != dl_rq->earliest_dl.curr)
 			return WARP_WRONG("cpu%d: cpudl has another deadline of it", cpu);
 	}
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 0)
 	if (!raw_spin_is_locked(&cpudl->lock) && cpumask_test_cpu(cpu, cpudl->free_cpus) != (rq->online && !nr))
 		return WARP_WRONG("cpu%d: cpudl says that it is %s for deadline tasks; its queue is %s, and has %u of them", cpu,
 				  cpumask_test_cpu(cpu, cpudl->free_cpus) ? "free" : "not free", rq->online ? "on" : "off", nr);
-#endif
 	return NULL;
 }
 
@@ -427,10 +450,8 @@ static const char *warp_check_psi(int cpu)
 /* A request not to update the clock is for one section under the lock. */
 static const char *warp_check_clock(int cpu)
 {
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 0)
 	if (cpu_rq(cpu)->clock_update_flags & RQCF_ACT_SKIP)
 		return WARP_WRONG("cpu%d: nobody holds its queue, and its clock is not to be updated", cpu);
-#endif
 	return NULL;
 }
 
@@ -601,11 +622,11 @@ static const char *warp_check_reserved(bool at_end)
 			return NULL;
 		servers += warp_server_bw(cpu);
 	}
-	if (raw_spin_is_locked(&rd->dl_bw.lock))
+	/* whoever makes the domains anew begins at 0 and adds the tasks one by one; nobody else reads the sum meanwhile */
+	if (raw_spin_is_locked(&rd->dl_bw.lock) || warp_is_held(&sched_domains_mutex))
 		return NULL;
 	if (rd->dl_bw.total_bw < warp_sums.dl_all)
-		return WARP_WRONG("deadline tasks have %llu of bandwidth, and %llu is reserved", warp_sums.dl_all,
-				  rd->dl_bw.total_bw);
+		return WARP_WRONG("deadline tasks have more bandwidth than is reserved");
 	if (at_end && !warp_dl_ended && rd->dl_bw.total_bw > warp_sums.dl_all + warp_sums.dl_left + servers)
 		return WARP_WRONG("more bandwidth is reserved than deadline tasks and servers have");
 	return NULL;

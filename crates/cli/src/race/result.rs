@@ -31,7 +31,8 @@ pub(super) fn report(
 ) -> Result<()> {
     let mut known =
         if plan.compiled.kernel.0.is_empty() { Vec::new() } else { study::explained().map_err(fault)? };
-    known.retain(|k| k.covers(&plan.compiled.name, plan.model, plan.compiled.seeded.as_ref()));
+    let of = &plan.compiled;
+    known.retain(|k| k.covers(&of.name, &of.kernel.1, plan.model, of.seeded.as_ref()));
     let is_known = |f: &Finding| known.iter().find(|k| k.is(f));
     let mut explained: Vec<(Explained, u64)> = Vec::new();
     let mut reported: Vec<ReportedFinding> = Vec::new();

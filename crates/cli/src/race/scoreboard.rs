@@ -57,7 +57,7 @@ pub(super) fn scoreboard(args: &RaceArgs, ui: &Ui) -> Result<()> {
         let mut scores = Vec::new();
         for (strategy, model, _) in SEARCHES {
             let amount = (args.seeds, args.schedules);
-            let covers = |e: &&Explained| e.covers(&seeded.target, model, Some(&seeded));
+            let covers = |e: &&Explained| e.covers(&seeded.target, "", model, Some(&seeded));
             let known: Vec<String> = explained.iter().filter(covers).map(|e| e.text.clone()).collect();
             scores
                 .push(study::score(&compiled, &scenarios, (strategy, model), amount, &known).map_err(fault)?);

@@ -49,7 +49,7 @@ pub(super) fn compiled(target: &str, seeded: Option<&str>, ui: &Ui) -> Result<Co
 /// Compiles the sched_ext scheduler that a scenario asks for, as a run does. A kernel without the class gets none.
 pub(super) fn with_scheduler(scenario: &mut Scenario, compiled: &Compiled, ui: &Ui) -> Result<()> {
     let Some(what) = whole::scheduler(scenario) else { return Ok(()) };
-    if whole::lacks(scenario, &compiled.name).is_some() {
+    if whole::lacks(scenario, compiled).is_some() {
         return Ok(());
     }
     let asked = ScxSpec { what, kernel: compiled.kernel.0.clone() };
@@ -76,7 +76,7 @@ pub(super) fn scenarios(compiled: &Compiled, wanted: Option<&str>, ui: &Ui) -> R
     }
     let mut kept = Vec::new();
     for mut scenario in all {
-        match whole::lacks(&scenario, &compiled.name) {
+        match whole::lacks(&scenario, compiled) {
             Some(needs) if wanted.is_some() => {
                 return Err(Failure::Input(format!(
                     "--scenario {}: {} cannot serve it; it asks for {needs}",

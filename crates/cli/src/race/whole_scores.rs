@@ -240,7 +240,7 @@ pub(super) fn scoreboard(target: &str, args: &RaceArgs, ui: &Ui) -> Result<()> {
     let is_wanted = |s: &&Seeded| args.seeded.as_ref().is_none_or(|name| *name == s.name);
     let explained = study::explained().map_err(fault)?;
     let of = |compiled: &Compiled, seeded: Option<&Seeded>| -> Vec<Explained> {
-        let covers = |e: &&Explained| e.covers(&compiled.name, MemoryModel::Sc, seeded);
+        let covers = |e: &&Explained| e.covers(&compiled.name, &compiled.kernel.1, MemoryModel::Sc, seeded);
         explained.iter().filter(covers).cloned().collect()
     };
     let mut rows = Rows::open(args.rows.as_deref())?;

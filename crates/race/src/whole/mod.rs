@@ -22,6 +22,7 @@ mod scenario;
 mod serve;
 
 use crate::RaceError;
+use crate::compile::Compiled;
 use crate::explore::{Finding, Plan, merged};
 use crate::scenario::Scenario;
 use crate::strategy::Strategy;
@@ -30,6 +31,7 @@ use schedlab_linux::build::{self as kernel_build, BuildOptions};
 use serve::{WHOLE, WholeJob, WholeTask};
 
 pub(crate) use crate::explore::Explored;
+pub(crate) use scenario::series_number;
 
 /// What a target's name begins with that is a whole scheduler.
 pub const PREFIX: &str = "linux-";
@@ -51,9 +53,10 @@ pub fn scenario(name: &str, text: &str) -> Result<Scenario, RaceError> {
     })
 }
 
-/// What the kernel `target` (`linux-6.12+psi`) lacks for a scenario; `None`: nothing.
-pub fn lacks(scenario: &Scenario, target: &str) -> Option<String> {
-    scenario::WholeScenario::parse(&scenario.name, &scenario.text).ok()?.lacks(target)
+/// What this kernel lacks for a scenario; `None`: nothing.
+pub fn lacks(scenario: &Scenario, kernel: &Compiled) -> Option<String> {
+    let whole = scenario::WholeScenario::parse(&scenario.name, &scenario.text).ok()?;
+    whole.lacks(&kernel.name, &kernel.kernel.1)
 }
 
 /// The sched_ext scheduler that a scenario asks for, as behind `scx:`.
@@ -99,7 +102,7 @@ impl Plan {
                 "a whole scheduler has too many orders for --strategy exhaustive: add --preemptions 1".into(),
             ));
         }
-        if let Some(needs) = lacks(scenario, &self.compiled.name) {
+        if let Some(needs) = lacks(scenario, &self.compiled) {
             return Err(RaceError::Refused(format!(
                 "{}: {} cannot serve it; it asks for {needs}",
                 scenario.name, self.compiled.name

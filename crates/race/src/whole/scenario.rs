@@ -130,14 +130,12 @@ impl WholeScenario {
         Ok(scenario)
     }
 
-    /// What the kernel of this name lacks: `linux-6.12+psi`.
-    pub(crate) fn lacks(&self, target: &str) -> Option<String> {
-        let mut parts = target.strip_prefix(super::PREFIX).unwrap_or(target).split('+');
-        let series = parts.next().unwrap_or_default();
-        if series_number(series).is_some_and(|number| number < self.since) {
+    /// What the kernel of this name (`linux-6.12+psi`) and version (`6.12.117-1`) lacks.
+    pub(crate) fn lacks(&self, target: &str, version: &str) -> Option<String> {
+        if series_number(version).is_some_and(|number| number < self.since) {
             return Some(format!("Linux {}.{} or later", self.since.0, self.since.1));
         }
-        let has: Vec<&str> = parts.collect();
+        let has: Vec<&str> = target.split('+').skip(1).collect();
         let lacks: Vec<&str> =
             self.flavours.iter().map(String::as_str).filter(|flavour| !has.contains(flavour)).collect();
         (!lacks.is_empty()).then(|| format!("{target}+{}", lacks.join("+")))
@@ -147,10 +145,10 @@ impl WholeScenario {
 /// The flavour that has the class ext.
 const EXT: &str = "scx";
 
-/// `6.12` as (6, 12).
-fn series_number(series: &str) -> Option<(u32, u32)> {
-    let (major, minor) = series.split_once('.')?;
-    Some((major.parse().ok()?, minor.parse().ok()?))
+/// `6.12` and `6.12.117-1` as (6, 12).
+pub(crate) fn series_number(version: &str) -> Option<(u32, u32)> {
+    let mut parts = version.split('.').map(str::parse);
+    Some((parts.next()?.ok()?, parts.next()?.ok()?))
 }
 
 #[cfg(test)]
@@ -172,9 +170,11 @@ mod tests {
             ("psi scx", &[2, 3][..], true)
         );
         assert_eq!(scenario.writes, [(Span::from_ms(1), "/x/cpu.max".to_owned(), "1000 4000".to_owned())]);
-        assert_eq!(scenario.lacks("linux-5.10+psi+scx").as_deref(), Some("Linux 5.11 or later"));
-        assert_eq!(scenario.lacks("linux-6.12+psi").as_deref(), Some("linux-6.12+psi+scx"));
-        assert_eq!(scenario.lacks("linux-mine+scx+psi"), None);
+        let lacks = |target, version| scenario.lacks(target, version);
+        assert_eq!(lacks("linux-5.10+psi+scx", "5.10.223-1").as_deref(), Some("Linux 5.11 or later"));
+        assert_eq!(lacks("linux-mine+psi+scx", "5.10.0 (object 12)").as_deref(), Some("Linux 5.11 or later"));
+        assert_eq!(lacks("linux-6.12+psi", "6.12.117-1").as_deref(), Some("linux-6.12+psi+scx"));
+        assert_eq!(lacks("linux-mine+scx+psi", "6.13.0-rc2"), None);
         let wrong = |text: &str| WholeScenario::parse("s", text).unwrap_err().to_string();
         assert!(wrong("cpus 1\n").starts_with("s:1: '1', expected 2 to 16 CPUs"));
         assert!(wrong("cpus 2\nfrom soon\n").starts_with("s:2: 'soon', expected a time"));

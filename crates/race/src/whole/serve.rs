@@ -173,7 +173,9 @@ fn carry_out(job: WholeJob, socket: &UnixStream) -> Result<(), String> {
     let kernel = LinuxKernel::new(kernel, COMMAND_LINE, Nowhere).with_extension(scx);
     let mut machine = Machine::with_order(kernel, program, setup, explorer);
     let action = |(at, name, value): &(Span, String, String)| {
-        let request = FileRequest::set(name, value, Refusal::Noted);
+        // as echo writes it: /proc/pressure takes the last byte for the end of the line
+        let line = if name.starts_with('/') { format!("{value}\n") } else { value.clone() };
+        let request = FileRequest::set(name, &line, Refusal::Noted);
         request.map(|request| Action { at: *at, files: vec![request] })
     };
     let actions: Result<Vec<Action>, String> = scenario.writes.iter().map(action).collect();
