@@ -8,6 +8,8 @@
 //! cpu1                    schedule(): t leaves the queue ..
 //! ```
 //!
+//! A CPU that works on and on at one instant is stopped, too, for longer and longer, so that loops end which time ends.
+//!
 //! So may a hypervisor stop a virtual CPU, anywhere and for any time: each schedule is possible. Without stops the
 //! order is that of every run ([`in_posted_order`]).
 //!
@@ -29,6 +31,13 @@ pub(crate) struct Stop {
     /// How long it stands. 0: until nothing else happens at this instant.
     pub(crate) hold: Span,
 }
+
+/// A CPU that comes to so many points at one instant stands for a moment: on hardware its work takes time. A loop that
+/// ends as time passes does so.
+const BUSY_POINTS: u64 = 50_000;
+/// How long it stands first, and twice as long each time until it is idle or in user mode; at most.
+const BUSY: Span = Span::from_us(50);
+const BUSY_DOUBLED: u32 = 9;
 
 /// What happens at the boundary between a boot and its schedules, and at the end of one.
 pub(crate) trait Fork {
@@ -67,6 +76,8 @@ pub(crate) struct Explorer<F: Fork> {
     spun: Vec<u64>,
     /// A CPU that spins has its turn.
     spinning: Option<CpuId>,
+    /// Of each CPU: the instant of its last turn, its points before that, and how often it stood for being busy.
+    busy: Vec<(Time, u64, u32)>,
     /// The code before which CPUs have stopped, first ones first.
     reached: Vec<u64>,
     /// Something has happened since all was asked for the last time.
@@ -94,6 +105,7 @@ impl<F: Fork> Explorer<F> {
             changes: 1,
             spun: vec![0; nr],
             spinning: None,
+            busy: vec![(Time::ZERO, 0, 0); nr],
             reached: Vec::new(),
             is_dirty: false,
             now: Time::ZERO,
@@ -114,7 +126,21 @@ impl<F: Fork> Explorer<F> {
         while self.stops[cpu].last().is_some_and(|stop| stop.at <= at) {
             self.stops[cpu].pop();
         }
-        control.stop_before(CpuId(cpu as u32), self.stops[cpu].last().map(|stop| stop.at));
+        let busy = self.busy[cpu].1 + BUSY_POINTS;
+        let at = self.stops[cpu].last().map_or(busy, |stop| stop.at.min(busy));
+        control.stop_before(CpuId(cpu as u32), Some(at));
+    }
+
+    /// The CPU has a turn: its points at this instant are counted.
+    fn count(&mut self, cpu: CpuId, now: Time) {
+        if self.is_live
+            && self.busy[cpu.index()].0 != now
+            && let Some(control) = &self.control
+        {
+            let points = control.points(cpu);
+            (self.busy[cpu.index()].0, self.busy[cpu.index()].1) = (now, points);
+            self.arm(cpu.index());
+        }
     }
 
     fn begin(&mut self, warned: usize) {
@@ -245,6 +271,7 @@ impl<F: Fork> Order for Explorer<F> {
             self.spun[cpu.index()] = self.changes;
             self.spinning = Some(cpu);
         }
+        self.count(cpu, now);
         Some(Turn { cpu, spins })
     }
 
@@ -258,11 +285,21 @@ impl<F: Fork> Order for Explorer<F> {
             return;
         }
         self.changes += 1;
-        if let Some(stop) = self.stops[cpu.index()].pop() {
-            self.turns += 1;
-            self.reached.push(point.code);
-            self.held[cpu.index()] = Some(Held { until: self.now + stop.hold, turn: self.turns });
-        }
+        let points = self.control.map_or(0, |control| control.points(cpu));
+        let planned = self.stops[cpu.index()].pop_if(|stop| stop.at <= points);
+        self.turns += 1;
+        let hold = match planned {
+            Some(stop) => {
+                self.reached.push(point.code);
+                stop.hold
+            }
+            None => {
+                let (_, since, times) = &mut self.busy[cpu.index()];
+                (*since, *times) = (points, *times + 1);
+                Span::from_ns(BUSY.as_ns() << (*times - 1).min(BUSY_DOUBLED))
+            }
+        };
+        self.held[cpu.index()] = Some(Held { until: self.now + hold, turn: self.turns });
         self.arm(cpu.index());
         self.check(false);
     }
@@ -275,6 +312,7 @@ impl<F: Fork> Order for Explorer<F> {
             self.changes += 1;
         }
         self.is_dirty = true;
+        self.busy[cpu.index()].2 = 0;
         self.ready.retain(|ready| ready.cpu != cpu);
         self.held[cpu.index()] = None;
     }
