@@ -8,8 +8,13 @@
  *	at rest		nobody stays on a CPU that goes off; sleepers that count as load; whose memory a wish is
  */
 #include <linux/cpu.h>
+#include <linux/cpuset.h>
 #include <linux/irq_work.h>
 #include <linux/kthread.h>
+#include <linux/mmu_context.h>
+#include <linux/sched/clock.h>
+#include <linux/sched/cputime.h>
+#include <linux/sched/isolation.h>
 #include <linux/slab.h>
 #include "../../../kernel/sched/sched.h"
 #include "versions.h"
@@ -18,7 +23,8 @@
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 0) && LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
 
 static char warp_lists_why[256];
-#define WARP_WRONG(...) ({ scnprintf(warp_lists_why, sizeof(warp_lists_why), __VA_ARGS__); (const char *)warp_lists_why; })
+#define WARP_WRONG(...) \
+	({ scnprintf(warp_lists_why, sizeof(warp_lists_why), __VA_ARGS__); (const char *)warp_lists_why; })
 
 #define WARP_CHECKED_CPUS 16	/* most of a scenario */
 

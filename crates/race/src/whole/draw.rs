@@ -39,7 +39,7 @@ use crate::strategy::Strategy;
 /// scheduler's own, a tick of 4 ms, and more than RCU's grace periods take.
 const HOLDS_US: [u64; 12] = [0, 0, 0, 0, 0, 0, 10, 100, 1000, 4100, 12_000, 40_000];
 /// How long a CPU stands in a window: long enough that others get there.
-const WINDOW_HOLDS_US: [u64; 8] = [0, 0, 10, 100, 100, 1000, 1000, 4100];
+const WINDOW_HOLDS_US: [u64; 8] = [0, 10, 100, 100, 100, 1000, 1000, 4100];
 /// One stop in so many is drawn from all points.
 const ANY_IN: u64 = 8;
 /// Most stops of a random walk.
@@ -55,7 +55,7 @@ pub(super) const TRUNKS: u64 = 3;
 const NEAR: u64 = 64;
 
 /// Most points between a lock's release and its CPU's next hold of it in a window.
-const WINDOW_MAX: u64 = 64;
+const WINDOW_MAX: u64 = 20;
 /// A window is told from others by what its CPU does so many points behind it: locks are taken in a few functions.
 const WINDOW_KEY: usize = 8;
 /// How far behind a window its CPU looks again.
@@ -301,8 +301,12 @@ fn is_mixed(strategy: Strategy) -> bool {
     matches!(strategy, Strategy::Mix | Strategy::Pos)
 }
 
-/// The windows of a schedule, by their keys.
+/// The windows of a schedule, by their keys: those of locks that several CPUs take.
 fn windows(events: &[RaceEvent]) -> Vec<Window> {
+    let mut takers: HashMap<u64, u64> = HashMap::new();
+    for event in events.iter().filter(|e| e.what() == SAYS_LOCKED) {
+        *takers.entry(event.address).or_default() |= 1 << (event.cpu & 63);
+    }
     // by CPU and lock: behind which point it was given up
     let mut given_up: HashMap<(u16, u64), u64> = HashMap::new();
     // by CPU: its points so far that are looked at, and where in them its windows end
@@ -312,7 +316,7 @@ fn windows(events: &[RaceEvent]) -> Vec<Window> {
         let at = u64::from(event.at);
         match event.what() {
             SAYS_RELEASE => drop(given_up.insert((event.cpu, event.address), at)),
-            SAYS_LOCKED => {
+            SAYS_LOCKED if takers[&event.address].count_ones() > 1 => {
                 let from = given_up.remove(&(event.cpu, event.address));
                 let seen = codes.get(&event.cpu).map_or(0, Vec::len);
                 if let Some(from) = from.filter(|from| at.saturating_sub(*from) <= WINDOW_MAX && at > *from) {
@@ -386,6 +390,7 @@ mod tests {
         events.push(event(0, 10, 0x500, SAYS_RELEASE));
         events.extend((11..=12).map(|at| event(0, at, 0x500, 2)));
         events.push(event(0, 12, 0x500, SAYS_LOCKED));
+        events.push(event(1, 0, 0x500, SAYS_LOCKED));
         events.extend((13..=30).map(|at| RaceEvent { code: u64::from(at), ..event(0, at, 0x100, 5) }));
         events.push(event(1, 1, 0x100, 6));
         assert_eq!(windows(&events), [Window { key: 21, cpu: 0, from: 10, to: 12 }]);

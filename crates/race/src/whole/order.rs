@@ -35,9 +35,20 @@ pub(crate) struct Stop {
 /// A CPU that comes to so many points at one instant stands for a moment: on hardware its work takes time. A loop that
 /// ends as time passes does so.
 const BUSY_POINTS: u64 = 50_000;
-/// How long it stands first, and twice as long each time until it is idle or in user mode; at most.
+/// How long it stands first; twice as long each time that it works on like that, so many times.
 const BUSY: Span = Span::from_us(50);
 const BUSY_DOUBLED: u32 = 9;
+
+/// A CPU's work at one instant.
+#[derive(Clone, Copy, Default)]
+struct Busy {
+    now: Time,
+    /// Its points before that.
+    since: u64,
+    /// How often it has stood for being busy, and that it has just done so.
+    times: u32,
+    stood: bool,
+}
 
 /// What happens at the boundary between a boot and its schedules, and at the end of one.
 pub(crate) trait Fork {
@@ -76,8 +87,7 @@ pub(crate) struct Explorer<F: Fork> {
     spun: Vec<u64>,
     /// A CPU that spins has its turn.
     spinning: Option<CpuId>,
-    /// Of each CPU: the instant of its last turn, its points before that, and how often it stood for being busy.
-    busy: Vec<(Time, u64, u32)>,
+    busy: Vec<Busy>,
     /// The code before which CPUs have stopped, first ones first.
     reached: Vec<u64>,
     /// Something has happened since all was asked for the last time.
@@ -105,7 +115,7 @@ impl<F: Fork> Explorer<F> {
             changes: 1,
             spun: vec![0; nr],
             spinning: None,
-            busy: vec![(Time::ZERO, 0, 0); nr],
+            busy: vec![Busy::default(); nr],
             reached: Vec::new(),
             is_dirty: false,
             now: Time::ZERO,
@@ -126,7 +136,7 @@ impl<F: Fork> Explorer<F> {
         while self.stops[cpu].last().is_some_and(|stop| stop.at <= at) {
             self.stops[cpu].pop();
         }
-        let busy = self.busy[cpu].1 + BUSY_POINTS;
+        let busy = self.busy[cpu].since + BUSY_POINTS;
         let at = self.stops[cpu].last().map_or(busy, |stop| stop.at.min(busy));
         control.stop_before(CpuId(cpu as u32), Some(at));
     }
@@ -134,11 +144,12 @@ impl<F: Fork> Explorer<F> {
     /// The CPU has a turn: its points at this instant are counted.
     fn count(&mut self, cpu: CpuId, now: Time) {
         if self.is_live
-            && self.busy[cpu.index()].0 != now
+            && self.busy[cpu.index()].now != now
             && let Some(control) = &self.control
         {
-            let points = control.points(cpu);
-            (self.busy[cpu.index()].0, self.busy[cpu.index()].1) = (now, points);
+            let Busy { times, stood, .. } = self.busy[cpu.index()];
+            let times = if stood { times } else { 0 };
+            self.busy[cpu.index()] = Busy { now, since: control.points(cpu), times, stood: false };
             self.arm(cpu.index());
         }
     }
@@ -294,9 +305,11 @@ impl<F: Fork> Order for Explorer<F> {
                 stop.hold
             }
             None => {
-                let (_, since, times) = &mut self.busy[cpu.index()];
-                (*since, *times) = (points, *times + 1);
-                Span::from_ns(BUSY.as_ns() << (*times - 1).min(BUSY_DOUBLED))
+                let busy = &mut self.busy[cpu.index()];
+                (busy.since, busy.stood) = (points, true);
+                let hold = Span::from_ns(BUSY.as_ns() << busy.times.min(BUSY_DOUBLED));
+                busy.times += 1;
+                hold
             }
         };
         self.held[cpu.index()] = Some(Held { until: self.now + hold, turn: self.turns });
@@ -312,7 +325,6 @@ impl<F: Fork> Order for Explorer<F> {
             self.changes += 1;
         }
         self.is_dirty = true;
-        self.busy[cpu.index()].2 = 0;
         self.ready.retain(|ready| ready.cpu != cpu);
         self.held[cpu.index()] = None;
     }
