@@ -8,8 +8,6 @@
 //! cpu1                    schedule(): t leaves the queue ..
 //! ```
 //!
-//! A CPU that works on and on at one instant is stopped, too, for longer and longer, so that loops end which time ends.
-//!
 //! So may a hypervisor stop a virtual CPU, anywhere and for any time: each schedule is possible. Without stops the
 //! order is that of every run ([`in_posted_order`]).
 //!
@@ -30,24 +28,6 @@ pub(crate) struct Stop {
     pub(crate) at: u64,
     /// How long it stands. 0: until nothing else happens at this instant.
     pub(crate) hold: Span,
-}
-
-/// A CPU that comes to so many points at one instant stands for a moment: on hardware its work takes time. A loop that
-/// ends as time passes does so.
-const BUSY_POINTS: u64 = 50_000;
-/// How long it stands first; twice as long each time that it works on like that, so many times.
-const BUSY: Span = Span::from_us(50);
-const BUSY_DOUBLED: u32 = 9;
-
-/// A CPU's work at one instant.
-#[derive(Clone, Copy, Default)]
-struct Busy {
-    now: Time,
-    /// Its points before that.
-    since: u64,
-    /// How often it has stood for being busy, and that it has just done so.
-    times: u32,
-    stood: bool,
 }
 
 /// What happens at the boundary between a boot and its schedules, and at the end of one.
@@ -87,7 +67,6 @@ pub(crate) struct Explorer<F: Fork> {
     spun: Vec<u64>,
     /// A CPU that spins has its turn.
     spinning: Option<CpuId>,
-    busy: Vec<Busy>,
     /// The code before which CPUs have stopped, first ones first.
     reached: Vec<u64>,
     /// Something has happened since all was asked for the last time.
@@ -115,7 +94,6 @@ impl<F: Fork> Explorer<F> {
             changes: 1,
             spun: vec![0; nr],
             spinning: None,
-            busy: vec![Busy::default(); nr],
             reached: Vec::new(),
             is_dirty: false,
             now: Time::ZERO,
@@ -136,22 +114,7 @@ impl<F: Fork> Explorer<F> {
         while self.stops[cpu].last().is_some_and(|stop| stop.at <= at) {
             self.stops[cpu].pop();
         }
-        let busy = self.busy[cpu].since + BUSY_POINTS;
-        let at = self.stops[cpu].last().map_or(busy, |stop| stop.at.min(busy));
-        control.stop_before(CpuId(cpu as u32), Some(at));
-    }
-
-    /// The CPU has a turn: its points at this instant are counted.
-    fn count(&mut self, cpu: CpuId, now: Time) {
-        if self.is_live
-            && self.busy[cpu.index()].now != now
-            && let Some(control) = &self.control
-        {
-            let Busy { times, stood, .. } = self.busy[cpu.index()];
-            let times = if stood { times } else { 0 };
-            self.busy[cpu.index()] = Busy { now, since: control.points(cpu), times, stood: false };
-            self.arm(cpu.index());
-        }
+        control.stop_before(CpuId(cpu as u32), self.stops[cpu].last().map(|stop| stop.at));
     }
 
     fn begin(&mut self, warned: usize) {
@@ -282,7 +245,6 @@ impl<F: Fork> Order for Explorer<F> {
             self.spun[cpu.index()] = self.changes;
             self.spinning = Some(cpu);
         }
-        self.count(cpu, now);
         Some(Turn { cpu, spins })
     }
 
@@ -296,23 +258,11 @@ impl<F: Fork> Order for Explorer<F> {
             return;
         }
         self.changes += 1;
-        let points = self.control.map_or(0, |control| control.points(cpu));
-        let planned = self.stops[cpu.index()].pop_if(|stop| stop.at <= points);
-        self.turns += 1;
-        let hold = match planned {
-            Some(stop) => {
-                self.reached.push(point.code);
-                stop.hold
-            }
-            None => {
-                let busy = &mut self.busy[cpu.index()];
-                (busy.since, busy.stood) = (points, true);
-                let hold = Span::from_ns(BUSY.as_ns() << busy.times.min(BUSY_DOUBLED));
-                busy.times += 1;
-                hold
-            }
-        };
-        self.held[cpu.index()] = Some(Held { until: self.now + hold, turn: self.turns });
+        if let Some(stop) = self.stops[cpu.index()].pop() {
+            self.turns += 1;
+            self.reached.push(point.code);
+            self.held[cpu.index()] = Some(Held { until: self.now + stop.hold, turn: self.turns });
+        }
         self.arm(cpu.index());
         self.check(false);
     }
