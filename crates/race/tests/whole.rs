@@ -4,8 +4,8 @@ use schedlab_linux::BuiltKernel;
 use schedlab_linux::build::{self, BuildOptions};
 use schedlab_race::compile::{self, Compiled};
 use schedlab_race::explore::{Finding, Plan};
-use schedlab_race::{seeded, study};
 use schedlab_race::{MemoryModel, Scenario, Schedule, Strategy, whole};
+use schedlab_race::{seeded, study};
 
 fn kernel(series: &str, seeded: &str) -> Compiled {
     kernel_with(series, &[], seeded)

@@ -480,6 +480,8 @@ static const char *warp_check_rq(int cpu)
 		why = warp_check_classes(cpu, dl_tasks, dl_servers);
 	if (!why)
 		why = warp_check_psi(cpu);
+	if (!why)
+		why = warp_race_queue_lists(cpu);
 	return why;
 }
 
@@ -768,6 +770,8 @@ static const char *warp_check_rest(bool at_end)
 	}
 	why = warp_check_reserved(at_end);
 	if (!why)
+		why = warp_race_lists(true);
+	if (!why)
 		why = warp_check_held();
 	if (!why)
 		why = warp_check_pinned();
@@ -790,7 +794,7 @@ const char *warp_race_check(unsigned int at_rest)
 		if (!warp_in_box(p))
 			warp_add(p);
 		if (!why && warp_rq_whole(task_cpu(p)))
-			why = warp_check_task(p, at_rest);
+			why = warp_check_task(p, at_rest) ?: warp_race_task_lists(p);
 	}
 	for (unsigned int id = 0; id < warp_boot_info.max_tasks; id++) {
 		warp_note_dl(id, warp_boot_info.tasks[id].task);
@@ -802,6 +806,8 @@ const char *warp_race_check(unsigned int at_rest)
 			why = warp_check_rq(cpu);
 	if (!why)
 		why = warp_check_pools();
+	if (!why)
+		why = warp_race_lists(false);
 	if (!why && at_rest)
 		why = warp_check_rest(at_rest == 2);
 	return why;

@@ -36,6 +36,10 @@ static inline void warp_forget_wakeup(struct task_struct *p) { WRITE_ONCE(p->thr
 void warp_race_block(void);
 void warp_race_exit(void);
 const char *warp_race_check(unsigned int at_rest);
+/* race_lists.c: the same of lists and of what is on its way */
+const char *warp_race_queue_lists(int cpu);
+const char *warp_race_task_lists(struct task_struct *p);
+const char *warp_race_lists(bool at_rest);
 #else
 static inline void warp_ask_wakeup(struct task_struct *p) { }
 static inline bool warp_is_woken(struct task_struct *p) { return false; }

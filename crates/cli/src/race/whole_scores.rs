@@ -23,7 +23,8 @@ use std::io::Write;
 use std::path::Path;
 
 /// Searches of the table.
-const SEARCHES: [(Strategy, &str); 2] = [(Strategy::Random, "random"), (Strategy::Pct(3), "pct-3")];
+const SEARCHES: [(Strategy, &str); 3] =
+    [(Strategy::Mix, MIX), (Strategy::Random, "random"), (Strategy::Pct(3), "pct-3")];
 /// What the kernel is called that has no bug, and how it is searched.
 const AS_IT_IS: &str = "-";
 const MIX: &str = "mix";
@@ -329,9 +330,9 @@ fn median<'a>(
 /// The committed form.
 fn table(bugs: &[Seeded], rows: &Rows<'_>) -> String {
     let mut text = String::from(
-        "| bug | undoes | random: schedules | CPU s | found | pct-3: schedules | CPU s | found | \
-         most often found as |\n\
-         |---|---|---|---|---|---|---|---|---|\n",
+        "| bug | undoes | mix: schedules | CPU s | found | random: schedules | CPU s | found | \
+         pct-3: schedules | CPU s | found | most often found as |\n\
+         |---|---|---|---|---|---|---|---|---|---|---|---|\n",
     );
     for seeded in bugs {
         let fix = match (&*seeded.needs, seeded.fix.split(' ').next().unwrap_or_default()) {

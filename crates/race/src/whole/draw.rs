@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Half of a mix's schedules stop by line of code, so that a line which runs once is stopped at as often as one that
-//! runs a thousand times, and near another stop. Every other block of them begins with a *trunk*: a few stops, whose
+//! runs a thousand times, and near another stop. One block in three begins with a *trunk*: a few stops, whose
 //! schedule is recorded as well. What comes behind these stops is another run, with places that the first one does not
 //! have; the block's schedules stop there, too.
 //!
@@ -18,10 +18,17 @@
 //! trunk           cpu0 ┤ gives its queue's lock up: the task runs, and sleeps ├ takes the lock again
 //! of its block    ...                              the same, and ┤ between two looks at the task ├
 //! ```
+//!
+//! One block in three has its first stop in a *window*: a CPU gives a lock up and takes it again a few points later.
+//! What it knew before may not hold any more, so it looks again, and its second stop is between these looks:
+//!
+//! ```text
+//! cpu0  pushes t: gives cpu1's queue up ┤ t runs, and sleeps ├ takes both queues; is t there? ┤ ... ├ is t queued?
+//! ```
 
 use std::collections::HashMap;
 
-use schedlab_linux::race::RaceEvent;
+use schedlab_linux::race::{RaceEvent, SAYS_LOCKED, SAYS_RELEASE};
 use schedlab_stdx::Random;
 use schedlab_units::Span;
 
@@ -31,17 +38,37 @@ use crate::strategy::Strategy;
 /// How long a CPU stands, most often until nothing else happens at this instant: then the shortest lengths of the
 /// scheduler's own, a tick of 4 ms, and more than RCU's grace periods take.
 const HOLDS_US: [u64; 12] = [0, 0, 0, 0, 0, 0, 10, 100, 1000, 4100, 12_000, 40_000];
+/// How long a CPU stands in a window: long enough that others get there.
+const WINDOW_HOLDS_US: [u64; 8] = [0, 10, 100, 100, 100, 1000, 1000, 4100];
 /// One stop in so many is drawn from all points.
 const ANY_IN: u64 = 8;
 /// Most stops of a random walk.
 const WALK_MAX: u64 = 40;
 
-/// Schedules of a block, of which every other one has a trunk.
+/// Schedules of a block, of which one in three has a trunk.
 pub(super) const BLOCK: u64 = 32;
+/// Kinds of blocks: drawn one by one, grown from a trunk, in windows.
+const KINDS: u64 = 3;
 /// Trunks that are recorded for a block; the one that comes to most new lines is taken.
 pub(super) const TRUNKS: u64 = 3;
 /// How many points of its CPU a stop that is near another one is away at most.
 const NEAR: u64 = 64;
+
+/// Most points between a lock's release and its CPU's next hold of it in a window.
+const WINDOW_MAX: u64 = 20;
+/// A window is told from others by what its CPU does so many points behind it: locks are taken in a few functions.
+const WINDOW_KEY: usize = 8;
+/// How far behind a window its CPU looks again.
+const LOOKS: u64 = 32;
+
+/// A CPU gives a lock up behind point `from`, and has it again behind point `to`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Window {
+    key: u64,
+    cpu: u32,
+    from: u64,
+    to: u64,
+}
 
 /// A point at which what is touched is shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +84,9 @@ pub(super) struct Places {
     /// The same points by line of code, and where each line's begin.
     by_code: Vec<Shared>,
     lines: Vec<usize>,
+    /// The windows by their keys, and where each key's begin.
+    windows: Vec<Window>,
+    kinds: Vec<usize>,
     /// Per CPU: the points at which what it touches is shared.
     shared: Vec<Vec<u64>>,
     /// Per CPU: all its points.
@@ -103,7 +133,10 @@ impl Places {
         by_code.sort_by_key(|point| point.code);
         let is_first = |n: &usize| *n == 0 || by_code[n - 1].code != by_code[*n].code;
         let lines = (0..by_code.len()).filter(is_first).collect();
-        Places { by_code, lines, shared, all }
+        let windows = windows(events);
+        let is_first = |n: &usize| *n == 0 || windows[n - 1].key != windows[*n].key;
+        let kinds = (0..windows.len()).filter(is_first).collect();
+        Places { by_code, lines, windows, kinds, shared, all }
     }
 
     /// Lines of code at which what is touched is shared, and that `other` has not.
@@ -151,11 +184,36 @@ impl Places {
         Some(Stop { cpu: point.cpu, at: point.at, hold: hold(random) })
     }
 
+    /// Stops in a window, of each kind with equal chances, most often between the looks behind it, and now and then
+    /// anywhere.
+    fn in_window(&self, random: &mut Random) -> Vec<Stop> {
+        if self.kinds.is_empty() {
+            return self.with_mixed(Vec::new(), 1 + random.below(3), random);
+        }
+        let kind = random.below(self.kinds.len() as u64) as usize;
+        let end = self.kinds.get(kind + 1).copied().unwrap_or(self.windows.len());
+        let Window { cpu, from, to, .. } = *random.pick(&self.windows[self.kinds[kind]..end]);
+        let at = from + 1 + random.below((to - from).max(1));
+        let long = Span::from_us(*random.pick(&WINDOW_HOLDS_US));
+        let mut stops = vec![Stop { cpu, at, hold: long }];
+        if random.below(3) > 0 {
+            let behind = Stop { cpu, at: to, hold: Span::ZERO };
+            stops.extend(self.within(&behind, LOOKS, random));
+        }
+        let more = u64::from(random.below(3) == 0);
+        self.with_mixed(stops, more, random)
+    }
+
     /// A stop of the same CPU, a little later.
     fn near(&self, stop: &Stop, random: &mut Random) -> Option<Stop> {
+        self.within(stop, NEAR, random)
+    }
+
+    /// A stop of the same CPU, so many points later at most.
+    fn within(&self, stop: &Stop, most: u64, random: &mut Random) -> Option<Stop> {
         let points = self.shared.get(stop.cpu as usize)?;
         let from = points.partition_point(|at| *at <= stop.at);
-        let to = points.partition_point(|at| *at <= stop.at + NEAR);
+        let to = points.partition_point(|at| *at <= stop.at + most);
         let at = points.get(from..to).filter(|near| !near.is_empty()).map(|near| *random.pick(near))?;
         Some(Stop { cpu: stop.cpu, at, hold: hold(random) })
     }
@@ -182,7 +240,7 @@ impl Places {
 
     /// The trunk of this number of a block's; `None`: the block has none.
     pub(super) fn trunk(&self, strategy: Strategy, seed: u64, block: u64, number: u64) -> Option<Vec<Stop>> {
-        if !is_mixed(strategy) || block.is_multiple_of(2) {
+        if !is_mixed(strategy) || block % KINDS != 1 {
             return None;
         }
         // as far from the schedules' own numbers as can be
@@ -215,6 +273,9 @@ impl Places {
                 more => 1 + (more - 1) % 3,
             },
         };
+        if is_mixed(strategy) && index / BLOCK % KINDS == 2 {
+            return Some(self.in_window(&mut random));
+        }
         if is_mixed(strategy) && index % 8 >= 4 {
             return Some(self.with_mixed(Vec::new(), nr, &mut random));
         }
@@ -238,6 +299,42 @@ impl Places {
 /// Whether a search takes all kinds of stops in turn.
 fn is_mixed(strategy: Strategy) -> bool {
     matches!(strategy, Strategy::Mix | Strategy::Pos)
+}
+
+/// The windows of a schedule, by their keys: those of locks that several CPUs take.
+fn windows(events: &[RaceEvent]) -> Vec<Window> {
+    let mut takers: HashMap<u64, u64> = HashMap::new();
+    for event in events.iter().filter(|e| e.what() == SAYS_LOCKED) {
+        *takers.entry(event.address).or_default() |= 1 << (event.cpu & 63);
+    }
+    // by CPU and lock: behind which point it was given up
+    let mut given_up: HashMap<(u16, u64), u64> = HashMap::new();
+    // by CPU: its points so far that are looked at, and where in them its windows end
+    let mut codes: HashMap<u16, Vec<u64>> = HashMap::new();
+    let mut found: Vec<(usize, Window)> = Vec::new();
+    for event in events {
+        let at = u64::from(event.at);
+        match event.what() {
+            SAYS_RELEASE => drop(given_up.insert((event.cpu, event.address), at)),
+            SAYS_LOCKED if takers[&event.address].count_ones() > 1 => {
+                let from = given_up.remove(&(event.cpu, event.address));
+                let seen = codes.get(&event.cpu).map_or(0, Vec::len);
+                if let Some(from) = from.filter(|from| at.saturating_sub(*from) <= WINDOW_MAX && at > *from) {
+                    found.push((seen, Window { key: 0, cpu: u32::from(event.cpu), from, to: at }));
+                }
+            }
+            _ if event.is_point() => codes.entry(event.cpu).or_default().push(event.code),
+            _ => {}
+        }
+    }
+    let key = |(seen, window): (usize, Window)| {
+        let codes = codes.get(&(window.cpu as u16)).map_or(&[][..], |codes| codes);
+        let key = codes.get(seen + WINDOW_KEY).or(codes.last()).copied().unwrap_or_default();
+        Window { key, ..window }
+    };
+    let mut windows: Vec<Window> = found.into_iter().map(key).collect();
+    windows.sort_by_key(|window| window.key);
+    windows
 }
 
 fn in_order(mut stops: Vec<Stop>) -> Vec<Stop> {
@@ -284,6 +381,24 @@ mod tests {
         let stop = Stop { cpu: 0, at: 990, hold: Span::ZERO };
         assert!((0..100).all(|_| (991..=1001).contains(&places.near(&stop, &mut random).unwrap().at)));
         assert_eq!(places.near(&Stop { at: 1001, ..stop }, &mut random), None);
+    }
+
+    /// cpu0 gives lock 0x500 up behind its 10th point and has it again behind its 12th; cpu1 writes what it looks at.
+    #[test]
+    fn a_lock_that_is_taken_again_makes_a_window() {
+        let mut events: Vec<RaceEvent> = (1..=10).map(|at| event(0, at, 0x100, 5)).collect();
+        events.push(event(0, 10, 0x500, SAYS_RELEASE));
+        events.extend((11..=12).map(|at| event(0, at, 0x500, 2)));
+        events.push(event(0, 12, 0x500, SAYS_LOCKED));
+        events.push(event(1, 0, 0x500, SAYS_LOCKED));
+        events.extend((13..=30).map(|at| RaceEvent { code: u64::from(at), ..event(0, at, 0x100, 5) }));
+        events.push(event(1, 1, 0x100, 6));
+        assert_eq!(windows(&events), [Window { key: 21, cpu: 0, from: 10, to: 12 }]);
+        let places = Places::of(&events, vec![30, 1]);
+        let mut random = Random::for_part(1, 1);
+        let drawn: Vec<_> = (0..100).map(|_| places.in_window(&mut random)).collect();
+        assert!(drawn.iter().all(|stops| stops.iter().any(|s| s.cpu == 0 && (11..=12).contains(&s.at))));
+        assert!(drawn.iter().any(|stops| stops.iter().any(|s| s.at > 12)));
     }
 
     /// A trunk's places lie behind its first stop, and its block's schedules begin with it.

@@ -1,7 +1,7 @@
 //! What happens on a whole scheduler's CPUs, as text.
 //!
 //! ```text
-//! cpus 2
+//! cpus 2                          # or: topology llcs=2,cores=2, as behind --topology
 //! from 20ms                       # until then the tasks come into being; schedules differ from here on
 //! for 4ms                         # so long
 //! with psi                        # flavours that the kernel must have: linux-6.12+psi
@@ -16,6 +16,7 @@
 //! ...
 //! ```
 
+use schedlab_topology::Topology;
 use schedlab_units::Span;
 
 use crate::RaceError;
@@ -24,6 +25,8 @@ use crate::RaceError;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WholeScenario {
     pub(crate) cpus: u32,
+    /// How they hang together: by default they share all caches.
+    pub(crate) topology: Option<Topology>,
     pub(crate) from: Span,
     pub(crate) length: Span,
     pub(crate) params: Vec<(String, String)>,
@@ -60,6 +63,7 @@ impl WholeScenario {
         };
         let mut scenario = WholeScenario {
             cpus: 0,
+            topology: None,
             from: Span::ZERO,
             length: Span::ZERO,
             params: Vec::new(),
@@ -86,6 +90,12 @@ impl WholeScenario {
                     let cpus = number.parse().ok().filter(|cpus| (2..=CPUS_MAX).contains(cpus));
                     scenario.cpus = cpus.ok_or_else(|| bad(n, number, &format!("2 to {CPUS_MAX} CPUs")))?;
                 }
+                ["topology", sizes] => {
+                    let topology = sizes.parse::<Topology>().map_err(|e| bad(n, sizes, &e.to_string()))?;
+                    let cpus = Some(topology.nr_cpus()).filter(|cpus| (2..=CPUS_MAX).contains(cpus));
+                    scenario.cpus = cpus.ok_or_else(|| bad(n, sizes, &format!("2 to {CPUS_MAX} CPUs")))?;
+                    scenario.topology = Some(topology);
+                }
                 ["from", time] => scenario.from = span(time)?,
                 ["for", time] => scenario.length = span(time)?,
                 ["param", name, value] => scenario.params.push((name.to_owned(), value.to_owned())),
@@ -110,7 +120,7 @@ impl WholeScenario {
                     scenario.writes.push((span(time)?, name.to_owned(), value));
                 }
                 _ => {
-                    let expected = "'cpus N', 'from TIME', 'for TIME', 'with FLAVOUR', 'since VERSION', \
+                    let expected = "'cpus N', 'topology SIZES', 'from TIME', 'for TIME', 'with FLAVOUR', 'since VERSION', \
                                     'sched NAME', 'param NAME VALUE', 'pinned PID', 'at TIME NAME VALUE', \
                                     'may refuse' or a workload's first line";
                     return Err(bad(n, whole, expected));
@@ -175,6 +185,9 @@ mod tests {
         assert_eq!(lacks("linux-mine+psi+scx", "5.10.0 (object 12)").as_deref(), Some("Linux 5.11 or later"));
         assert_eq!(lacks("linux-6.12+psi", "6.12.117-1").as_deref(), Some("linux-6.12+psi+scx"));
         assert_eq!(lacks("linux-mine+scx+psi", "6.13.0-rc2"), None);
+        let text = "topology llcs=2,cores=2\nfor 1ms\nschedlab-workload 1\n";
+        let scenario = WholeScenario::parse("s", text).unwrap();
+        assert_eq!((scenario.cpus, scenario.topology.map(|t| t.nr_cpus())), (4, Some(4)));
         let wrong = |text: &str| WholeScenario::parse("s", text).unwrap_err().to_string();
         assert!(wrong("cpus 1\n").starts_with("s:1: '1', expected 2 to 16 CPUs"));
         assert!(wrong("cpus 2\nfrom soon\n").starts_with("s:2: 'soon', expected a time"));

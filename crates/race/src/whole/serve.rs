@@ -145,7 +145,8 @@ fn carry_out(job: WholeJob, socket: &UnixStream) -> Result<(), String> {
         object_len: std::fs::metadata(&job.object).map_or(0, |m| m.len() as usize),
     };
     TEXT.store(kernel.text().start as *mut u8, Ordering::Relaxed);
-    let topology = Topology::flat(scenario.cpus).map_err(|e| e.to_string())?;
+    let flat = || Topology::flat(scenario.cpus).map_err(|e| e.to_string());
+    let topology = scenario.topology.clone().map_or_else(flat, Ok)?;
     let no_memory = |e: std::io::Error| format!("no memory to share with children: {e}");
     let page = Page::shared().map_err(no_memory)?;
     let trace = shared_memory(TRACE_MAX * size_of::<RaceEvent>()).map_err(no_memory)?.cast();
