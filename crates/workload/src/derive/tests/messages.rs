@@ -122,23 +122,25 @@ fn a_call_that_had_not_returned_at_the_end_is_put_in() {
 }
 
 // us     0         1         2
-//        0123456789012345678901
-// cpu0   111r111111s1111111E            1 reads a byte (3) that nobody has sent, and sends one later (10)
-// cpu1   222222222222222r222222E        2 reads that one
+//        01234567890123456789012
+// cpu0   11111o1111s11111s1E             1 writes elsewhere (5), and sends a byte twice (10, 16)
+// cpu1   222r22222222222r222222E         2 reads a byte (3) before 1 can have begun to send it, and one of the two (15)
 #[test]
 fn what_was_read_before_it_can_have_been_sent_was_there_at_the_start() {
     let mut trace = Trace::default();
     trace
         .switch(0, 0, 0, 'R', 1)
         .switch(0, 1, 0, 'R', 2)
-        .call(3, 0, 1, 77, Direction::Receive, 1)
+        .call(3, 1, 2, 77, Direction::Receive, 1)
+        .call(5, 0, 1, 88, Direction::Send, 1)
         .call(10, 0, 1, 77, Direction::Send, 1)
         .call(15, 1, 2, 77, Direction::Receive, 1)
         .call(16, 0, 1, 77, Direction::Send, 1)
         .switch(18, 0, 1, 'X', 0)
         .switch(22, 1, 2, 'X', 0);
     let workload = derive(&trace, Messages::Recorded);
-    assert_eq!(life(task(&workload, 1)), "r1@3 S1@10 S1@16 E18");
+    assert_eq!(life(task(&workload, 1)), "S1@10 S1@16 E18");
+    assert_eq!(life(task(&workload, 2)), "r1@3 r1@15 E22");
     let [pipe] = &workload.objects[..] else { panic!("{:?}", workload.objects) };
     // as many were sent as received, and still one was missing
     assert!(matches!(pipe.kind, ObjectKind::Stream { start: 1, .. }), "{pipe:?}");
