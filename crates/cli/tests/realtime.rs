@@ -178,8 +178,8 @@ fn vforks() -> String {
     text
 }
 
-/// Within a system call that wakes and then sleeps, Linux does not read its clock again: who is chosen pays for the time
-/// between. With the kernel's own threads in both, native EEVDF takes the decisions of 6.12 to the end.
+/// Within a system call that wakes and then sleeps, Linux does not read its clock again: who is chosen pays for the
+/// time between. With the kernel's own threads in both, native EEVDF takes the decisions of 6.12 to the end.
 #[test]
 fn calls_that_wake_and_sleep_agree_with_the_kernel() {
     if !has_linux() {

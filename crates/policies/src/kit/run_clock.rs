@@ -13,8 +13,8 @@
 //!
 //! A task that exits reads the clock on its way, where it leaves its group.
 //!
-//! *Source*: kernel/sched/core.c, `wakeup_preempt()` (6.1: `check_preempt_curr()`), `RQCF_REQ_SKIP`, `update_rq_clock()`;
-//! `sched_autogroup_exit_task()`.
+//! *Source*: kernel/sched/core.c, `wakeup_preempt()` (6.1: `check_preempt_curr()`), `RQCF_REQ_SKIP`,
+//! `update_rq_clock()`; `sched_autogroup_exit_task()`.
 
 use schedlab_machine::policy::Stop;
 use schedlab_units::{Span, Time};

@@ -56,7 +56,7 @@ const NEAR: u64 = 64;
 
 /// Most points between a lock's release and its CPU's next hold of it in a window.
 const WINDOW_MAX: u64 = 20;
-/// A window is told from others by what its CPU does so many points behind it: locks are taken in a few functions.
+/// A window is known by what its CPU does so many points behind it: locks are taken in a few functions.
 const WINDOW_KEY: usize = 8;
 /// How far behind a window its CPU looks again.
 const LOOKS: u64 = 32;

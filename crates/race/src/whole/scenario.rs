@@ -120,9 +120,9 @@ impl WholeScenario {
                     scenario.writes.push((span(time)?, name.to_owned(), value));
                 }
                 _ => {
-                    let expected = "'cpus N', 'topology SIZES', 'from TIME', 'for TIME', 'with FLAVOUR', 'since VERSION', \
-                                    'sched NAME', 'param NAME VALUE', 'pinned PID', 'at TIME NAME VALUE', \
-                                    'may refuse' or a workload's first line";
+                    let expected = "'cpus N', 'topology SIZES', 'from TIME', 'for TIME', 'with FLAVOUR', \
+                                    'since VERSION', 'sched NAME', 'param NAME VALUE', 'pinned PID', \
+                                    'at TIME NAME VALUE', 'may refuse' or a workload's first line";
                     return Err(bad(n, whole, expected));
                 }
             }

@@ -580,8 +580,8 @@ pub(super) fn waits_for(events: &[Event], from: usize, wanted: (ObjectId, bool))
 const PAGE: u64 = 4096;
 
 /// What a pipe with so many bytes of ring holds of messages of this size, and what one of its pages holds: small
-/// messages share a page as far as they fit whole (`pipe_write` in fs/pipe.c). If the number is odd they are packets, and
-/// share none.
+/// messages share a page as far as they fit whole (`pipe_write` in fs/pipe.c). If the number is odd they are packets,
+/// and share none.
 fn pipe_holds(room: u64, mean: u64) -> (u64, u64) {
     let is_packets = room % 2 == 1;
     let of_page = match mean < PAGE {

@@ -146,7 +146,8 @@ fn what_was_read_before_it_can_have_been_sent_was_there_at_the_start() {
     assert!(matches!(pipe.kind, ObjectKind::Stream { start: 1, .. }), "{pipe:?}");
 }
 
-/// A pipe of packets (O_DIRECT) holds as many messages as pages, however small they are. The reader's end does not know.
+/// A pipe of packets (O_DIRECT) holds as many messages as pages, however small they are. The reader's end does not
+/// know.
 #[test]
 fn a_packet_shares_no_page_of_a_pipe() {
     let mut trace = Trace::default();
