@@ -115,7 +115,8 @@ fn a_program_bound_to_one_cpu_is_predicted_on_two() {
     let (bound, unbound) = (run_delay("recorded"), run_delay("none"));
     assert!(bound > 5.0, "one CPU's delays, beside two CPUs': {bound}");
     assert!((0.2..2.0).contains(&unbound), "{unbound}");
-    let run = ["run", "samples/dependencies/pipeline-1cpu", "--sched", "fifo", "--affinity", "none"];
+    let run =
+        ["run", "samples/dependencies/pipeline-1cpu", "--sched", "fifo", "--cpus", "2", "--affinity", "none"];
     let text = String::from_utf8(schedlab(&run).stdout).unwrap();
     assert!(text.contains("5 sets of allowed CPUs are left out"), "{text}");
 }
