@@ -190,7 +190,7 @@ fn calls_that_wake_and_sleep_agree_with_the_kernel() {
 
 /// The same of native CFS and 6.1, which is not preempted within system calls either.
 #[test]
-#[ignore = "builds Linux 6.1"]
+#[ignore = "long: builds Linux 6.1"]
 fn calls_that_wake_and_sleep_agree_with_6_1() {
     agrees_within_calls("6.1");
 }

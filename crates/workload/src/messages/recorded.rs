@@ -220,10 +220,7 @@ pub(crate) fn put_in(workload: &mut Workload, channels: &mut Channels) -> Span {
     );
     let (counted, merged) = merge_polled(workload, channels, &parted.loose);
     let mut settled = settle(workload, channels);
-    let mut traffic = traffic_of(workload, channels.list.len());
-    for (of, missing) in traffic.iter_mut().zip(missing_of(workload, channels.list.len())) {
-        of.at_start = missing.max(of.received.saturating_sub(of.sent));
-    }
+    let traffic = traffic_of(workload, channels.list.len());
     let kind_of = |id: ObjectId| channels.list[id.0 as usize].kind;
     let is_usable = |row: usize, seen: &Seen| match seen.kind {
         SeenKind::Sync(_) => settled.usable[row],
@@ -346,12 +343,16 @@ fn traffic_of(workload: &Workload, nr_channels: usize) -> Vec<Traffic> {
             _ => {}
         }
     }
+    for (of, missing) in traffic.iter_mut().zip(missing_of(workload, nr_channels)) {
+        of.at_start = missing;
+    }
     traffic
 }
 
 /// How much each channel's receivers took out that no recorded SEND can have put in: a SEND that its task began after
 /// they had it. When a task began it is not recorded; it was behind what the task did before, another task's fork or
-/// operation at an object. Events are numbered in order of time.
+/// operation at an object. Events are numbered in order of time. What was received beyond all that was sent is part of
+/// it.
 ///
 /// ```text
 /// 12  t1 RECV 1 pipe    awake: whose message is it?
