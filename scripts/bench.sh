@@ -135,3 +135,30 @@ for sched in linux-6.12 linux-6.12+pgo linux-6.1; do
 			"$(awk "BEGIN { print ($engine + $kernel) / ($kernel * $(scheduling $sample $sched)) }")"
 	done
 done
+
+echo
+echo "instructions for each turn of two tasks that send each other a message, 1 CPU, linux-6.12 (the difference between 60,000 and 20,000"
+echo "turns, loading included; budget: an object costs the engine at most 10 % more than recorded wakeups do)"
+# turns KIND COUNT: two tasks that take turns, by recorded wakeups or by two objects of a kind
+turns() {
+	if [ "$1" = wakeups ]; then
+		printf 'schedlab-workload 1\n- INIT 0 0 1 runnable name=one\n- INIT 0 0 2 blocked name=two\nREPEAT %d {\n  @ping BLOCK 1 10us\n' "$2"
+		printf '  - WAKEUP 2 0 @ping 1 0\n  @pong BLOCK 2 10us\n  - WAKEUP 1 0 @pong 2 0\n}\n@end EXIT 1 +10us\n'
+		printf -- '- WAKEUP 2 0 @end 1 0\n- EXIT 2 +10us\n'
+	else
+		printf 'schedlab-workload 4\nOBJECT a %s\nOBJECT b %s\n- INIT 0 0 1..2 runnable\nREPEAT %d {\n  - SEND 1 +10us a\n' "$1" "$1" "$2"
+		printf '  - RECV 1 +0 b\n  - RECV 2 +0 a\n  - SEND 2 +10us b\n}\n- EXIT 1..2 +10us\n'
+	fi
+}
+base=0
+for kind in wakeups channel semaphore stream; do
+	for nr in 20000 60000; do
+		turns $kind $nr >"$out/turns.$nr.txt"
+		count 1000s "$out/turns.$nr.txt" --sched linux-6.12 --cpus 1 >"$out/turns.$nr"
+	done
+	read -r e1 _ <"$out/turns.20000"
+	read -r e2 _ <"$out/turns.60000"
+	[ "$base" -gt 0 ] || base=$((e2 - e1))
+	awk -v kind=$kind -v engine=$((e2 - e1)) -v base="$base" \
+		'BEGIN { printf "%-44s engine %6.0f instructions a turn, %+.1f %%\n", kind, engine / 40000, 100 * (engine / base - 1) }'
+done

@@ -39,12 +39,13 @@ use crate::wheel::Wheel;
 use schedlab_log::{Kind, Record, note};
 use schedlab_topology::{CAPACITY_SCALE, Topology};
 use schedlab_units::{CpuId, CpuSet, Span, TaskId, Time};
+use schedlab_workload::{Object, WaitCosts};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use checks::{SPINS_MAX, spins_for_ever};
 use steer::Steer;
-use steps::Act;
+use steps::{Act, Entry};
 
 /// How a run is set up.
 #[derive(Clone, Debug)]
@@ -143,6 +144,8 @@ const CONTROL_MAX: Span = Span::from_s(100);
 const NO_TOKEN: u32 = u32::MAX;
 /// The token of a task that sleeps at an object.
 const AT_OBJECT: u32 = u32::MAX - 1;
+/// The token of a task that was woken at an object, and tries again once it has a CPU.
+const RETRIES: u32 = u32::MAX - 2;
 
 #[derive(Clone, Copy)]
 struct Cpu {
@@ -178,6 +181,13 @@ struct Run {
     has_run: bool,
     /// It is within a system call that goes on ([`Stimulus::Call`]).
     within: bool,
+}
+
+impl Run {
+    /// Whether it sleeps for something that another task is to do.
+    fn waits(&self) -> bool {
+        self.token != NO_TOKEN && self.token != RETRIES
+    }
 }
 
 /// What made the kernel work, as far as that costs the task that computes next.
@@ -260,6 +270,8 @@ pub struct Machine<K: Kernel, O: Order = FirstPosted> {
     rest: Vec<Rest>,
     /// Who has woken last at an object, on which CPU.
     woke: (TaskId, CpuId),
+    /// Sleeping or waking at an object takes time.
+    pays_at_objects: bool,
 }
 
 /// Whether a CPU is idle.
@@ -333,6 +345,7 @@ impl<K: Kernel, O: Order> Machine<K, O> {
             idles_out: false,
             rest: vec![Rest::Awake; nr_cpus],
             woke: (TaskId::IDLE, CpuId(0)),
+            pays_at_objects: false,
             program: Arc::new(program),
             actions: Vec::new(),
             masks: Vec::new(),
@@ -409,6 +422,9 @@ impl<K: Kernel, O: Order> Machine<K, O> {
             self.kernel.set_resched(self.program.costs.resched);
             let costs = &self.program.costs;
             self.idles_out = costs.idle_exit.max(costs.idle_exit_deep).max(costs.kick) > Span::ZERO;
+            let takes_time = |object: &Object| object.costs != WaitCosts::default();
+            self.pays_at_objects =
+                self.costly || self.idles_out || self.program.objects.iter().any(takes_time);
             let rest = |cpu: &Cpu| match cpu.user.is_idle() {
                 true => Rest::Idle { since_ns: epoch_ns },
                 false => Rest::Awake,
@@ -625,8 +641,8 @@ impl<K: Kernel, O: Order> Machine<K, O> {
                 CLASS_OP => {
                     let others = limit.min(Key::new(wheel_ns, CLASS_DEVICE));
                     match self.own_steps(cpu, others)? {
-                        Some((id, op, false)) => (cpu, Stimulus::Op(id, op)),
-                        Some((id, op, true)) => (cpu, Stimulus::Call(id, op)),
+                        Some(Entry { cpu, task, op, stays: false }) => (cpu, Stimulus::Op(task, op)),
+                        Some(Entry { cpu, task, op, stays: true }) => (cpu, Stimulus::Call(task, op)),
                         None => return Ok(true),
                     }
                 }
@@ -655,46 +671,41 @@ impl<K: Kernel, O: Order> Machine<K, O> {
         self.step_here(cpu, stimulus).map(|()| true)
     }
 
-    /// The task on this CPU takes its next step, and those after it that do not enter the kernel and come before
-    /// anything else: other CPUs' events, the CPU's own timer, `others`. What it enters the kernel with, and whether
-    /// it stays there; `None`: that has been done, or another event comes first.
+    /// The task on this CPU takes its next step; then those whose turn it is, on whatever CPU, up to one that enters the
+    /// kernel, and up to `others`. Who enters it where, with what, and whether it stays there; `None`: that has been done,
+    /// or another event comes first.
     #[inline(always)]
-    fn own_steps(
-        &mut self,
-        cpu: CpuId,
-        others: Key,
-    ) -> Result<Option<(TaskId, Op<'static>, bool)>, Box<Fault>> {
-        let Cpu { user: id, timer, .. } = self.cpus[cpu.index()];
+    fn own_steps(&mut self, mut cpu: CpuId, others: Key) -> Result<Option<Entry>, Box<Fault>> {
         loop {
-            self.cpus[cpu.index()].since_ns = self.now_ns;
-            let stays = self.program.steps[self.runs[id.index()].step].stays();
-            let act = self.next_step(cpu, id);
+            let Cpu { user: id, timer, since_ns, .. } = &mut self.cpus[cpu.index()];
+            *since_ns = self.now_ns;
+            let (id, timer) = (*id, *timer);
+            let (act, stays) = self.next_step(cpu, id);
             let within = &mut self.runs[id.index()].within;
             let comes_back = *within && !stays;
             match act {
                 Act::Enter(op) => {
                     *within = stays;
-                    return Ok(Some((id, op, stays)));
+                    return Ok(Some(Entry { cpu, task: id, op, stays }));
                 }
                 Act::Seldom(code) => {
                     *within = stays;
                     return self.operate_seldom(cpu, id, code, stays).map(|()| None);
                 }
                 // it does not enter the kernel, and goes on computing; if it is there already, it may have to come back
-                Act::Note { other, what, value } => self.note(cpu, id, other, what, value),
-                Act::Nothing => {}
+                Act::GoesOn => {}
             }
             if comes_back {
-                self.runs[id.index()].within = false;
-                return Ok(Some((id, Op::Return, false)));
+                *within = false;
+                return Ok(Some(Entry { cpu, task: id, op: Op::Return, stays: false }));
             }
-            let key = timer.min(self.next_step_key(cpu, id));
-            self.queue.set(cpu.index(), key);
-            let is_first = self.queue.first() == (key, cpu.index()) && key < others;
-            if O::STEERS || !is_first || key.class() != CLASS_OP || self.acting.is_some() {
+            self.queue.set(cpu.index(), timer.min(self.next_step_key(cpu, id)));
+            let (key, next) = self.queue.first();
+            if O::STEERS || key >= others || key.class() != CLASS_OP || self.acting.is_some() {
                 return Ok(None);
             }
-            self.now_ns = key.time_ns();
+            self.now_ns = self.now_ns.max(key.time_ns());
+            cpu = CpuId(next as u32);
         }
     }
 
@@ -857,8 +868,13 @@ impl<K: Kernel, O: Order> Machine<K, O> {
                 if let Some(charge) = charge {
                     self.charge(cpu, task, before, charge);
                 }
-                if self.runs[task.index()].on != cpu.0 {
+                let run = &self.runs[task.index()];
+                let retries = run.token == RETRIES;
+                if run.on != cpu.0 {
                     self.arrive_from(task, cpu);
+                }
+                if retries {
+                    self.retry(cpu, task);
                 }
                 timer.min(self.next_step_key(cpu, task))
             }

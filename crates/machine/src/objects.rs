@@ -20,6 +20,78 @@ use schedlab_units::{Span, TaskId};
 use schedlab_workload::{ALL, Handover, Late, Object, ObjectId, ObjectKind, ObjectOp, Recorded};
 use std::collections::VecDeque;
 
+/// Tasks that wait, first come, first served. Most lines have one task or none, which costs no look into a queue.
+#[derive(Clone, Debug)]
+struct Line {
+    /// [`TaskId::IDLE`]: nobody waits.
+    first: TaskId,
+    rest: VecDeque<TaskId>,
+}
+
+impl Line {
+    const EMPTY: Line = Line { first: TaskId::IDLE, rest: VecDeque::new() };
+
+    #[inline]
+    fn is_empty(&self) -> bool {
+        self.first.is_idle()
+    }
+
+    /// The one who waits, if it is one alone.
+    #[inline]
+    fn only(&self) -> Option<TaskId> {
+        self.front().filter(|_| self.rest.is_empty())
+    }
+
+    #[inline]
+    fn front(&self) -> Option<TaskId> {
+        (!self.is_empty()).then_some(self.first)
+    }
+
+    fn len(&self) -> usize {
+        usize::from(!self.is_empty()) + self.rest.len()
+    }
+
+    #[inline]
+    fn push_back(&mut self, task: TaskId) {
+        if self.is_empty() { self.first = task } else { self.rest.push_back(task) }
+    }
+
+    fn pop_front(&mut self) -> Option<TaskId> {
+        let first = self.front()?;
+        self.leave();
+        Some(first)
+    }
+
+    /// The first one, who is known to be there, is gone.
+    #[inline(always)]
+    fn leave(&mut self) {
+        self.first = if self.rest.is_empty() { TaskId::IDLE } else { self.next() };
+    }
+
+    #[cold]
+    fn next(&mut self) -> TaskId {
+        self.rest.pop_front().unwrap_or(TaskId::IDLE)
+    }
+
+    fn contains(&self, task: TaskId) -> bool {
+        self.front() == Some(task) || self.rest.contains(&task)
+    }
+
+    /// Takes a task out, wherever it stands.
+    fn remove(&mut self, task: TaskId) {
+        self.rest.retain(|other| *other != task);
+        if self.front() == Some(task) {
+            self.pop_front();
+        }
+    }
+
+    /// All who wait, in order; nobody does any more.
+    fn take(&mut self) -> impl Iterator<Item = TaskId> + use<> {
+        let taken = std::mem::replace(self, Line::EMPTY);
+        taken.front().into_iter().chain(taken.rest)
+    }
+}
+
 /// What came of an operation, or of a part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Did {
@@ -29,10 +101,8 @@ pub(crate) enum Did {
     Wakes(TaskId),
     /// The task wakes this one; then the operation goes on.
     WakesAndGoesOn(TaskId),
-    /// The task sleeps; once it is woken the operation is over.
+    /// The task sleeps.
     Sleeps,
-    /// The task sleeps; once it is woken the operation goes on.
-    SleepsAndGoesOn,
 }
 
 /// How far a task is with its operation.
@@ -47,8 +117,10 @@ enum Stage {
     Asleep,
     /// It was served before it slept.
     Served,
-    /// It has been woken, or need not sleep, and tries again to get the mutex.
+    /// It has been woken, or need not sleep, and tries again to get the mutex, or what a stream holds.
     TriesAgain,
+    /// It is over, but for others whom it still wakes.
+    WakesOthers,
 }
 
 /// A task at an object.
@@ -65,6 +137,8 @@ struct Visit {
     goes_on: bool,
     /// Whom it is still to wake.
     to_wake: VecDeque<TaskId>,
+    /// Whether it stands there for so much of what a stream holds.
+    takes: bool,
 }
 
 /// An object as it stands.
@@ -73,6 +147,8 @@ struct ObjectState {
     kind: ObjectKind,
     closed: bool,
     is_stream: bool,
+    /// It is closed, owes something, or senders wait: what is done there is to be looked at closely.
+    is_special: bool,
     /// What a channel holds at most.
     most: u64,
     /// What is in a channel or semaphore.
@@ -82,9 +158,9 @@ struct ObjectState {
     /// Who holds a mutex.
     owner: Option<TaskId>,
     /// Who wait: receivers, lockers, waiters of a condition or at a barrier.
-    line: VecDeque<TaskId>,
+    line: Line,
     /// Senders who wait for room.
-    senders: VecDeque<TaskId>,
+    senders: Line,
 }
 
 /// All objects of a run.
@@ -115,6 +191,7 @@ impl Objects {
         let state = |object: &Object| ObjectState {
             kind: object.kind,
             closed: object.is_closed,
+            is_special: object.is_closed,
             is_stream: matches!(object.kind, ObjectKind::Stream { .. }),
             most: match object.kind {
                 ObjectKind::Channel { capacity: Some(capacity), .. }
@@ -129,8 +206,8 @@ impl Objects {
             },
             owed: 0,
             owner: None,
-            line: VecDeque::new(),
-            senders: VecDeque::new(),
+            line: Line::EMPTY,
+            senders: Line::EMPTY,
         };
         let nr_visits = if objects.is_empty() { 0 } else { nr_tasks };
         Objects {
@@ -181,7 +258,7 @@ impl Objects {
         let then = match state.kind {
             ObjectKind::Channel { .. } | ObjectKind::Stream { .. } | ObjectKind::Semaphore { .. } => {
                 let left = u64::from(std::mem::take(&mut visit.left));
-                if state.senders.contains(&task) {
+                if state.senders.contains(task) {
                     state.level += left;
                 } else {
                     let taken = state.level.min(left);
@@ -197,97 +274,130 @@ impl Objects {
             ObjectKind::Condition => Stage::TriesAgain,
             ObjectKind::Barrier { .. } | ObjectKind::Timer(_) => Stage::Begins,
         };
-        state.line.retain(|other| *other != task);
-        state.senders.retain(|other| *other != task);
+        state.line.remove(task);
+        state.senders.remove(task);
+        state.settle();
         visit.stage = if then == Stage::Begins && visit.goes_on { Stage::Served } else { then };
         self.counts.forced += 1;
     }
 
-    /// The task begins an operation, or goes on with it; `recorded`: what it did where it was recorded.
-    #[inline]
-    pub fn operate(&mut self, task: TaskId, op: ObjectOp, recorded: Recorded) -> Did {
-        match self.at_once(task, op, recorded) {
-            Some(did) => did,
-            None => self.operate_long(task, op, recorded),
-        }
-    }
-
-    /// What most sends and receipts meet: room and nobody in line, one who waits, or nothing there. `None`: it is to be
-    /// looked at closely, and nothing has changed.
+    /// [`Self::operate`] for what most sends meet: room, and nobody in line or one who waits for it. `None`: nothing has
+    /// changed, and that is to be asked.
     #[inline(always)]
-    fn at_once(&mut self, task: TaskId, op: ObjectOp, recorded: Recorded) -> Option<Did> {
-        let (ObjectOp::Send { object, .. } | ObjectOp::Receive { object, .. }) = op else { return None };
-        let state = &mut self.states[object.0 as usize];
-        let visit = &mut self.visits[task.index()];
-        let begins = visit.stage == Stage::Begins;
-        if state.closed || state.owed > 0 || !state.senders.is_empty() || !visit.to_wake.is_empty() {
+    pub fn send_at_once(
+        &mut self,
+        task: TaskId,
+        id: ObjectId,
+        amount: u32,
+        recorded: Recorded,
+    ) -> Option<(Did, bool)> {
+        let state = &mut self.states[id.0 as usize];
+        let level = state.level + u64::from(amount);
+        if self.visits[task.index()].stage != Stage::Begins || state.is_special || level > state.most {
             return None;
         }
-        match op {
-            ObjectOp::Send { amount, .. } if begins => {
-                let level = state.level + u64::from(amount);
-                if level > state.most {
-                    return None;
-                }
-                let did = match state.line.front() {
-                    None => Did::Goes,
-                    Some(&first) => {
-                        let receiver = &mut self.visits[first.index()];
-                        let is_whole = state.level == 0 && receiver.left == amount && state.line.len() == 1;
-                        if receiver.stage != Stage::Asleep || !(state.is_stream || is_whole) {
-                            return None;
-                        }
-                        receiver.stage = if state.is_stream { Stage::TriesAgain } else { Stage::Begins };
-                        state.line.pop_front();
-                        Did::Wakes(first)
-                    }
-                };
-                // what a receiver of a channel waits for it gets; of a stream it takes it itself
-                state.level = if state.is_stream || did == Did::Goes { level } else { state.level };
-                self.counts.skipped += u64::from(recorded == Recorded::Slept);
-                Some(did)
+        let did = match state.line.front() {
+            None => {
+                state.level = level;
+                (Did::Goes, false)
             }
-            ObjectOp::Receive { amount, .. } if amount != ALL => {
-                let tries = state.is_stream && visit.stage == Stage::TriesAgain;
-                let left = if tries { visit.left } else { amount };
-                if !(begins || tries) {
+            Some(first) => {
+                let receiver = &mut self.visits[first.index()];
+                if receiver.stage != Stage::Asleep {
                     return None;
                 }
-                if state.line.is_empty() && state.level >= left.into() {
-                    state.level -= u64::from(left);
-                    visit.stage = Stage::Begins;
-                    let has_slept = tries && visit.has_slept;
-                    self.counts.skipped += u64::from(recorded == Recorded::Slept && !has_slept);
-                    return Some(Did::Goes);
-                }
-                if state.level > 0 || tries {
+                if state.is_stream {
+                    // he takes it himself
+                    (receiver.stage, state.level) = (Stage::TriesAgain, level);
+                } else if level == u64::from(amount) && receiver.left == amount && state.line.rest.is_empty()
+                {
+                    receiver.stage = Stage::Begins;
+                } else {
                     return None;
                 }
-                state.line.push_back(task);
-                (visit.stage, visit.object, visit.left) = (Stage::Asleep, object.0, amount);
-                (visit.goes_on, visit.has_slept) = (state.is_stream, true);
-                self.counts.gained += u64::from(recorded == Recorded::Awake);
-                Some(if state.is_stream { Did::SleepsAndGoesOn } else { Did::Sleeps })
+                state.line.leave();
+                (Did::Wakes(first), state.is_stream)
             }
-            _ => None,
+        };
+        if recorded == Recorded::Slept {
+            self.counts.skipped += 1;
         }
+        Some(did)
     }
 
+    /// What most receipts meet: enough, or nothing. `None` as above.
+    #[inline(always)]
+    pub fn receive_at_once(
+        &mut self,
+        task: TaskId,
+        id: ObjectId,
+        amount: u32,
+        recorded: Recorded,
+    ) -> Option<(Did, bool)> {
+        let state = &mut self.states[id.0 as usize];
+        let visit = &mut self.visits[task.index()];
+        if amount == ALL || visit.stage != Stage::Begins || state.is_special || !state.line.is_empty() {
+            return None;
+        }
+        if state.level >= amount.into() {
+            state.level -= u64::from(amount);
+            if recorded == Recorded::Slept {
+                self.counts.skipped += 1;
+            }
+            return Some((Did::Goes, false));
+        }
+        if state.level > 0 {
+            return None;
+        }
+        state.line.first = task;
+        (visit.stage, visit.object, visit.left) = (Stage::Asleep, id.0, amount);
+        (visit.goes_on, visit.has_slept, visit.takes) = (state.is_stream, true, state.is_stream);
+        if recorded == Recorded::Awake {
+            self.counts.gained += 1;
+        }
+        Some((Did::Sleeps, state.is_stream))
+    }
+
+    /// A task that was woken in line goes on. Whether it is for what a stream holds, and has got all of it now: then its
+    /// operation is over; else nothing has changed.
+    #[inline(always)]
+    pub fn takes_the_rest(&mut self, task: TaskId) -> bool {
+        let visit = &mut self.visits[task.index()];
+        if visit.stage != Stage::TriesAgain || !visit.takes {
+            return false;
+        }
+        let state = &mut self.states[visit.object as usize];
+        if state.is_special || !state.line.is_empty() || state.level < visit.left.into() {
+            return false;
+        }
+        state.level -= u64::from(visit.left);
+        visit.stage = Stage::Begins;
+        true
+    }
+
+    /// The task begins an operation, or goes on with it; `recorded`: what it did where it was recorded. With what came of
+    /// it: whether the operation of who sleeps or is woken goes on after that.
     #[inline(never)]
-    fn operate_long(&mut self, task: TaskId, op: ObjectOp, recorded: Recorded) -> Did {
+    pub fn operate(&mut self, task: TaskId, op: ObjectOp, recorded: Recorded) -> (Did, bool) {
         let did = self.part(task, op);
+        self.states[op.object().0 as usize].settle();
         let has_slept = &mut self.visits[task.index()].has_slept;
         match did {
             Did::Goes | Did::Wakes(_) => {
                 self.counts.skipped += u64::from(recorded == Recorded::Slept && !*has_slept);
             }
-            Did::Sleeps | Did::SleepsAndGoesOn => {
+            Did::Sleeps => {
                 self.counts.gained += u64::from(recorded == Recorded::Awake && !*has_slept);
                 *has_slept = true;
             }
             Did::WakesAndGoesOn(_) => {}
         }
-        did
+        let goes_on = match did {
+            Did::Wakes(wakee) | Did::WakesAndGoesOn(wakee) => self.goes_on(wakee),
+            Did::Sleeps => self.goes_on(task),
+            Did::Goes => false,
+        };
+        (did, goes_on)
     }
 
     fn part(&mut self, task: TaskId, op: ObjectOp) -> Did {
@@ -307,7 +417,7 @@ impl Objects {
                     };
                     self.lock(task, mutex.0);
                 }
-                Stage::InLine | Stage::Asleep | Stage::Served => {}
+                Stage::InLine | Stage::Asleep | Stage::Served | Stage::WakesOthers => {}
             }
         }
         self.proceed(task, op)
@@ -317,9 +427,13 @@ impl Objects {
     fn proceed(&mut self, task: TaskId, op: ObjectOp) -> Did {
         let visit = &mut self.visits[task.index()];
         if let Some(wakee) = visit.to_wake.pop_front() {
-            if visit.to_wake.is_empty() && matches!(visit.stage, Stage::Begins | Stage::Served) {
+            let is_over = matches!(visit.stage, Stage::Begins | Stage::Served | Stage::WakesOthers);
+            if is_over && visit.to_wake.is_empty() {
                 visit.stage = Stage::Begins;
                 return Did::Wakes(wakee);
+            }
+            if is_over {
+                visit.stage = Stage::WakesOthers;
             }
             return Did::WakesAndGoesOn(wakee);
         }
@@ -335,10 +449,12 @@ impl Objects {
                 visit.goes_on = matches!(op, ObjectOp::Wait { .. })
                     || kind == ObjectKind::Mutex(Handover::Competing)
                     || matches!(kind, ObjectKind::Stream { .. });
-                if visit.goes_on { Did::SleepsAndGoesOn } else { Did::Sleeps }
+                Did::Sleeps
             }
-            Stage::TriesAgain | Stage::Asleep => {
-                unreachable!("a task that sleeps does nothing, one that tries has tried")
+            Stage::TriesAgain | Stage::Asleep | Stage::WakesOthers => {
+                unreachable!(
+                    "a task that sleeps does nothing, one that tries has tried, one that wakes has somebody to"
+                )
             }
         }
     }
@@ -412,7 +528,7 @@ impl Objects {
     }
 
     fn serve_all(&mut self, by: TaskId, id: u32, then: Stage) {
-        for task in std::mem::take(&mut self.states[id as usize].line) {
+        for task in self.states[id as usize].line.take() {
             self.serve(by, task, then);
         }
     }
@@ -425,13 +541,14 @@ impl Objects {
             return;
         }
         // what most sends meet: one who waits for just this
-        if state.line.len() == 1 && state.level == 0 && state.senders.is_empty() {
-            let first = state.line[0];
-            if self.visits[first.index()].left == amount {
-                state.line.clear();
-                self.serve(task, first, Stage::Begins);
-                return;
-            }
+        if let Some(first) = state.line.only()
+            && state.level == 0
+            && state.senders.is_empty()
+            && self.visits[first.index()].left == amount
+        {
+            state.line.pop_front();
+            self.serve(task, first, Stage::Begins);
+            return;
         }
         // nobody comes before those who wait for room
         let room = if state.senders.is_empty() { state.room() } else { 0 };
@@ -467,7 +584,7 @@ impl Objects {
     /// Serves receivers and senders, in order, until nothing more moves.
     fn serve_waiting(&mut self, by: TaskId, id: u32) {
         loop {
-            while let Some(&first) = self.states[id as usize].line.front() {
+            while let Some(first) = self.states[id as usize].line.front() {
                 let state = &mut self.states[id as usize];
                 let left = &mut self.visits[first.index()].left;
                 let whole = matches!(state.kind, ObjectKind::Semaphore { .. });
@@ -505,7 +622,7 @@ impl Objects {
         if state.level > low {
             return false;
         }
-        while let Some(&first) = self.states[id as usize].senders.front() {
+        while let Some(first) = self.states[id as usize].senders.front() {
             let state = &mut self.states[id as usize];
             let left = &mut self.visits[first.index()].left;
             let put = state.room().min((*left).into());
@@ -544,6 +661,7 @@ impl Objects {
             let put = state.room().min(visit.left.into());
             state.level += put;
             visit.left -= put as u32;
+            visit.takes = false;
             if visit.left > 0 {
                 state.senders.push_back(task);
                 (visit.stage, visit.object) = (Stage::InLine, id);
@@ -553,6 +671,7 @@ impl Objects {
             state.level -= taken;
             let is_done = if visit.left == ALL { taken > 0 } else { u64::from(visit.left) == taken };
             visit.left = if visit.left == ALL { ALL } else { visit.left - taken as u32 };
+            visit.takes = visit.left != ALL;
             if !is_done {
                 self.stand_in_line(task, id);
             }
@@ -613,18 +732,24 @@ impl Objects {
         let state = &mut self.states[id as usize];
         state.closed = true;
         state.owner = None;
-        let senders = std::mem::take(&mut state.senders);
-        self.counts.lost += senders.len() as u64;
+        let nr_senders = state.senders.len();
+        let senders = state.senders.take();
+        self.counts.lost += nr_senders as u64;
         let then = match state.kind {
             ObjectKind::Condition => Stage::TriesAgain,
             _ => Stage::Begins,
         };
         self.serve_all(task, id, then);
-        senders.into_iter().for_each(|sender| self.serve(task, sender, Stage::Begins));
+        senders.for_each(|sender| self.serve(task, sender, Stage::Begins));
     }
 }
 
 impl ObjectState {
+    /// To be called when it has been closed, owes or has been paid, or senders have come or gone.
+    fn settle(&mut self) {
+        self.is_special = self.closed || self.owed > 0 || !self.senders.is_empty();
+    }
+
     fn room(&self) -> u64 {
         self.most.saturating_sub(self.level)
     }

@@ -70,7 +70,7 @@ impl<K: Kernel, O: Order> Machine<K, O> {
 
     /// Nothing will ever happen again, yet tasks are left that wait for nobody: they are runnable and nobody runs them.
     pub(super) fn lost(&self) -> Fault {
-        let lost = |run: &&Run| run.live && run.token == NO_TOKEN;
+        let lost = |run: &&Run| run.live && !run.waits();
         let first = self.runs.iter().position(|run| lost(&run)).unwrap_or(0);
         Fault {
             kind: FaultKind::LostTask,
@@ -118,7 +118,7 @@ impl<K: Kernel, O: Order> Machine<K, O> {
 
     /// Who waits for whom, when nobody else is left.
     pub(super) fn waits(&self) -> Vec<EndlessWait> {
-        let waiting = self.runs.iter().enumerate().filter(|(_, run)| run.token != NO_TOKEN);
+        let waiting = self.runs.iter().enumerate().filter(|(_, run)| run.waits());
         waiting
             .map(|(index, run)| {
                 let task = TaskId(index as u32);

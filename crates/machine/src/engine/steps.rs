@@ -6,27 +6,34 @@
 //! t1 does not wait yet       Note EARLY              token 7 has come before: Note AWAKE
 //! ```
 
-use super::{AT_OBJECT, Machine, NO_TOKEN, Run, pay};
+use super::{AT_OBJECT, Machine, NO_TOKEN, RETRIES, Run, pay};
 use crate::kernel::{Fault, Kernel, Op, Spawn, SpawnState, Stimulus};
 use crate::objects::Did;
 use crate::order::Order;
-use crate::program::{AtObject, Code, Step};
+use crate::program::{Code, Step};
 use crate::queue::{CLASS_OP, Key};
 use schedlab_log::{Kind, Record, note};
 use schedlab_units::{CpuId, Span, TaskId, Time};
-use schedlab_workload::{ObjectOp, Recorded, WaitCosts, Wakes};
+use schedlab_workload::{ObjectId, ObjectOp, Recorded, Wakes};
 use std::sync::Arc;
 
 /// What comes of a step of a task's program.
 pub(super) enum Act {
     /// It enters the kernel.
     Enter(Op<'static>),
-    /// It does not enter the kernel; a note is left in the log.
-    Note { other: TaskId, what: u32, value: u64 },
-    /// It does not enter the kernel, and nothing of it shows in the log.
-    Nothing,
+    /// It does not enter the kernel.
+    GoesOn,
     /// It enters the kernel with more than a number: [`Machine::operate_seldom`].
     Seldom(Code),
+}
+
+/// A task enters the kernel.
+pub(super) struct Entry {
+    pub cpu: CpuId,
+    pub task: TaskId,
+    pub op: Op<'static>,
+    /// It stays there: what comes next is within the same system call.
+    pub stays: bool,
 }
 
 impl Run {
@@ -38,12 +45,18 @@ impl Run {
 }
 
 impl<K: Kernel, O: Order> Machine<K, O> {
-    /// The task on this CPU has computed as long as its program says: its next step.
+    /// The task on this CPU has computed as long as its program says: its next step, and whether it stays in the kernel
+    /// if that enters it.
     #[inline(always)]
-    pub(super) fn next_step(&mut self, cpu: CpuId, id: TaskId) -> Act {
+    pub(super) fn next_step(&mut self, cpu: CpuId, id: TaskId) -> (Act, bool) {
+        let step = self.program.steps[self.runs[id.index()].step];
+        (self.take_step(cpu, id, step), step.stays())
+    }
+
+    #[inline(always)]
+    fn take_step(&mut self, cpu: CpuId, id: TaskId, step: Step) -> Act {
         let now_ns = self.now_ns;
         let run = &mut self.runs[id.index()];
-        let step = self.program.steps[run.step];
         run.cpu = cpu.0;
         run.step += 1;
         run.load(&self.program.steps);
@@ -76,7 +89,8 @@ impl<K: Kernel, O: Order> Machine<K, O> {
                         _ => expiry_ns,
                     };
                     self.tokens_early += 1;
-                    return Act::Note { other: TaskId::IDLE, what: note::AWAKE, value: note::NO_WAKEUP };
+                    self.note(cpu, id, TaskId::IDLE, note::AWAKE, note::NO_WAKEUP);
+                    return Act::GoesOn;
                 }
                 *until_ns = expiry_ns;
                 let wakes_ns = expiry_ns.saturating_add(self.late_ns(id));
@@ -87,7 +101,8 @@ impl<K: Kernel, O: Order> Machine<K, O> {
                 if self.delivered[word] & bit != 0 {
                     self.tokens_early += 1;
                     let waker = self.program.tokens[token as usize].waker;
-                    return Act::Note { other: waker, what: note::AWAKE, value: token.into() };
+                    self.note(cpu, id, waker, note::AWAKE, token.into());
+                    return Act::GoesOn;
                 }
                 self.runs[id.index()].token = token;
                 self.waiting += 1;
@@ -102,7 +117,8 @@ impl<K: Kernel, O: Order> Machine<K, O> {
                 let run = &mut self.runs[sleeper.index()];
                 if run.token != token {
                     self.delivered[token as usize / 64] |= 1 << (token % 64);
-                    return Act::Note { other: sleeper, what: note::EARLY, value: token.into() };
+                    self.note(cpu, id, sleeper, note::EARLY, token.into());
+                    return Act::GoesOn;
                 }
                 run.token = NO_TOKEN;
                 self.waiting -= 1;
@@ -120,64 +136,123 @@ impl<K: Kernel, O: Order> Machine<K, O> {
     }
 
     /// Something at an object. The step is done again if it is not over.
+    #[inline(always)]
     fn at_object(&mut self, id: TaskId, act: u32) -> Act {
-        let AtObject { op, wakes, costs, recorded } = self.program.acts[act as usize];
-        if let ObjectOp::Tick { object, period } = op {
-            let Some(until_ns) = self.objects.tick(object, period, self.now_ns) else {
-                self.objects.counts.skipped += u64::from(recorded == Recorded::Slept);
-                return Act::Nothing;
-            };
-            let op = self.sleep_until(id, until_ns, until_ns);
-            self.settle_costs(id, op);
-            return Act::Enter(op);
+        let at = &self.program.acts[act as usize];
+        let objects = &mut self.objects;
+        let at_once = match at.op {
+            ObjectOp::Send { object, amount } => objects.send_at_once(id, object, amount, at.recorded),
+            ObjectOp::Receive { object, amount } => objects.receive_at_once(id, object, amount, at.recorded),
+            ObjectOp::Tick { object, period } => return self.at_timer(id, (object, period), at.recorded),
+            _ => None,
+        };
+        match at_once {
+            Some((Did::Goes, _)) => Act::GoesOn,
+            Some((Did::Wakes(task), goes_on)) => self.let_on(id, task, act, goes_on),
+            Some((Did::Sleeps, goes_on)) => self.sleep_at_object(id, act, goes_on),
+            _ => self.at_object_long(id, act),
         }
-        match self.objects.operate(id, op, recorded) {
-            Did::Goes => Act::Nothing,
-            Did::Wakes(task) => self.let_on(id, task, (wakes, costs)),
+    }
+
+    /// What [`Self::at_object`] does seldom.
+    #[inline(never)]
+    fn at_object_long(&mut self, id: TaskId, act: u32) -> Act {
+        let at = &self.program.acts[act as usize];
+        let (did, goes_on) = self.objects.operate(id, at.op, at.recorded);
+        match did {
+            Did::Goes => Act::GoesOn,
+            Did::Wakes(task) => self.let_on(id, task, act, goes_on),
             Did::WakesAndGoesOn(task) => {
                 self.step_again(id);
-                self.let_on(id, task, (wakes, costs))
+                self.let_on(id, task, act, goes_on)
             }
-            Did::Sleeps => self.sleep_at_object(id, costs),
-            Did::SleepsAndGoesOn => {
-                self.step_again(id);
-                self.sleep_at_object(id, costs)
-            }
+            Did::Sleeps => self.sleep_at_object(id, act, goes_on),
         }
     }
 
-    /// The task's last step is its next one, at once.
-    fn step_again(&mut self, id: TaskId) {
-        let run = &mut self.runs[id.index()];
-        (run.step, run.remaining_ns) = (run.step - 1, 0);
-    }
-
-    fn sleep_at_object(&mut self, id: TaskId, own: WaitCosts) -> Act {
-        let (costs, run) = (&self.program.costs, &mut self.runs[id.index()]);
-        run.token = AT_OBJECT;
-        pay(run, own.sleep.as_ns(), true);
-        self.waiting += 1;
-        if self.costly {
-            pay(run, costs.block.as_ns(), costs.added);
-        }
-        self.settle_costs(id, Op::Block);
-        Act::Enter(Op::Block)
-    }
-
-    /// A task that sleeps at an object is woken.
-    fn let_on(&mut self, by: TaskId, task: TaskId, (wakes, own): (Wakes, WaitCosts)) -> Act {
-        self.runs[task.index()].token = NO_TOKEN;
+    /// A task that sleeps at an object is woken; `goes_on`: it tries again then.
+    #[inline(always)]
+    fn let_on(&mut self, by: TaskId, task: TaskId, act: u32, goes_on: bool) -> Act {
+        let wakes = self.program.acts[act as usize].wakes;
+        self.runs[task.index()].token = if goes_on { RETRIES } else { NO_TOKEN };
         self.waiting -= 1;
-        pay(&mut self.runs[by.index()], own.wake.as_ns(), true);
-        self.woke = (by, CpuId(self.runs[by.index()].cpu));
-        if self.costly {
-            let costs = &self.program.costs;
-            pay(&mut self.runs[by.index()], costs.wakeup.as_ns(), costs.added);
+        if self.pays_at_objects {
+            self.pay_for_wakeup(by, act);
         }
         Act::Enter(match wakes {
             Wakes::Plain => Op::Wake(task),
             Wakes::Sync => Op::WakeSync(task),
         })
+    }
+
+    /// A task goes to sleep at an object; `goes_on`: it tries again when it is woken.
+    #[inline(always)]
+    fn sleep_at_object(&mut self, id: TaskId, act: u32, goes_on: bool) -> Act {
+        if goes_on {
+            self.step_again(id);
+        }
+        self.runs[id.index()].token = AT_OBJECT;
+        self.waiting += 1;
+        if self.pays_at_objects {
+            self.pay_for_sleep(id, act);
+        }
+        Act::Enter(Op::Block)
+    }
+
+    /// The task's last step is its next one, at once.
+    #[inline]
+    fn step_again(&mut self, id: TaskId) {
+        let run = &mut self.runs[id.index()];
+        (run.step, run.remaining_ns) = (run.step - 1, 0);
+    }
+
+    /// A task that was woken at an object has a CPU, and its operation goes on. What is there for the receiver of a stream
+    /// it takes at once; all else is its next step.
+    #[inline(always)]
+    pub(super) fn retry(&mut self, cpu: CpuId, id: TaskId) {
+        let run = &mut self.runs[id.index()];
+        run.token = NO_TOKEN;
+        if run.remaining_ns == 0 && !run.within && self.objects.takes_the_rest(id) {
+            run.cpu = cpu.0;
+            run.step += 1;
+            self.load_step(id);
+        }
+    }
+
+    /// The task waits for a timer that several share.
+    #[inline(never)]
+    fn at_timer(&mut self, id: TaskId, (object, period): (ObjectId, Span), recorded: Recorded) -> Act {
+        let Some(until_ns) = self.objects.tick(object, period, self.now_ns) else {
+            self.objects.counts.skipped += u64::from(recorded == Recorded::Slept);
+            return Act::GoesOn;
+        };
+        let op = self.sleep_until(id, until_ns, until_ns);
+        self.settle_costs(id, op);
+        Act::Enter(op)
+    }
+
+    /// A task has gone to sleep at an object: it pays for that once it has a CPU again.
+    #[inline(never)]
+    fn pay_for_sleep(&mut self, id: TaskId, act: u32) {
+        let own = self.program.acts[act as usize].costs;
+        let (costs, run) = (&self.program.costs, &mut self.runs[id.index()]);
+        pay(run, own.sleep.as_ns(), true);
+        if self.costly {
+            pay(run, costs.block.as_ns(), costs.added);
+        }
+        self.settle_costs(id, Op::Block);
+    }
+
+    /// A task has woken one that slept at an object, and pays for that.
+    #[inline(never)]
+    fn pay_for_wakeup(&mut self, by: TaskId, act: u32) {
+        let own = self.program.acts[act as usize].costs;
+        let (costs, run) = (&self.program.costs, &mut self.runs[by.index()]);
+        pay(run, own.wake.as_ns(), true);
+        self.woke = (by, CpuId(run.cpu));
+        if self.costly {
+            pay(run, costs.wakeup.as_ns(), costs.added);
+        }
     }
 
     /// Sleep until an instant, by a timer of the kernel's own (`until_ns`) or of the machine's (`wheel_ns`).
