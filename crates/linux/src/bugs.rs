@@ -438,7 +438,10 @@ impl BugTree {
         if let Some(parent) = root.parent() {
             fs::create_dir_all(parent).map_err(io("create", parent))?;
         }
-        let lock_path = root.with_extension("lock");
+        // 6.1 and 6.12 are two trees: what stands behind their dots is no extension
+        let mut lock_path = root.as_os_str().to_owned();
+        lock_path.push(".lock");
+        let lock_path = PathBuf::from(lock_path);
         let lock = File::create(&lock_path).map_err(io("create", &lock_path))?;
         match lock.try_lock() {
             Ok(()) => {}
@@ -669,6 +672,8 @@ because = "."
         let read = || fs::read_to_string(&fair).unwrap();
         let tree = BugTree::at(&root, &source).unwrap();
         assert!(matches!(BugTree::at(&root, &source), Err(BugError::Busy { .. })));
+        let _other = BugTree::at(&dir.path().join("6.1"), &source).unwrap();
+        assert!(BugTree::at(&dir.path().join("6.12"), &source).is_ok());
         tree.apply(&bug(SPEC).unwrap()).unwrap();
         assert_eq!(read(), "a = 1; b = 3;\n");
         assert!(root.join("lib").is_symlink() && root.join("kernel/fork.c").is_symlink());

@@ -187,3 +187,31 @@ fn races_are_named_by_their_functions() {
     // idle_cpu() looks at another CPU's rq->curr without its lock
     assert!(texts.contains(&"nothing orders __schedule() and idle_cpu()"), "{texts:?}");
 }
+
+/// A reason names an edit that there is, and scenarios that there are.
+#[test]
+fn reasons_name_edits_and_scenarios_that_exist() {
+    let (seeds, scenarios) = (seeded::all().unwrap(), compile::scenarios("linux").unwrap());
+    for known in study::explained().unwrap().iter().filter(|known| known.target == "linux") {
+        let edit = seeds.iter().find(|seed| seed.name == known.mended_by);
+        assert!(edit.is_some_and(|edit| edit.needs == "harmless"), "{}: {}", known.text, known.mended_by);
+        for name in &known.scenarios {
+            assert!(scenarios.iter().any(|scenario| scenario.name == *name), "{}: {name}", known.text);
+        }
+    }
+}
+
+/// With its edit a finding of the unmodified kernel is gone.
+#[test]
+#[ignore = "long: builds a kernel with points"]
+fn edits_mend_what_the_unmodified_kernel_shows() {
+    for (edit, scenario_name, schedules) in [
+        ("server-looked-again", "fair-server", 3000),
+        ("server-uncounted", "hotplug-fork", 300),
+        ("inactive-pulls-not", "hotplug-class", 1500),
+    ] {
+        let explored = plan(edit, schedules).explore(&scenario(scenario_name)).unwrap();
+        let texts: Vec<&str> = explored.findings.iter().map(|f| f.text.as_str()).collect();
+        assert!(texts.is_empty(), "{edit}: {texts:?}");
+    }
+}

@@ -36,8 +36,12 @@ static char warp_race_why[256];
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 14, 0) || \
     (LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 20) && LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0))
 #define WARP_BELOW(cfs_rq) ((cfs_rq)->h_nr_queued)
+#define WARP_BELOW_RUNNABLE(cfs_rq) ((cfs_rq)->h_nr_runnable)
+#define WARP_COUNTS_BELOW IS_ENABLED(CONFIG_FAIR_GROUP_SCHED)
 #else
 #define WARP_BELOW(cfs_rq) ((cfs_rq)->h_nr_running)
+#define WARP_BELOW_RUNNABLE(cfs_rq) WARP_BELOW(cfs_rq)	/* the same: no dequeueing is put off */
+#define WARP_COUNTS_BELOW (IS_ENABLED(CONFIG_FAIR_GROUP_SCHED) && LINUX_VERSION_CODE < KERNEL_VERSION(6, 12, 0))
 #endif
 
 /* A group's fair queue on a CPU: per-CPU memory instead of an array of pointers since 7.0. */
@@ -220,37 +224,27 @@ static const char *warp_check_fair(int cpu, struct cfs_rq *cfs_rq)
 /* Tasks below a fair queue: all of them, and those whose dequeueing is not put off. What is held back counts for itself. */
 static const char *warp_check_below(int cpu, struct cfs_rq *cfs_rq)
 {
-#if defined(CONFIG_FAIR_GROUP_SCHED) && (LINUX_VERSION_CODE >= KERNEL_VERSION(6, 14, 0) || \
-    (LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 20) && LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)))
+#if WARP_COUNTS_BELOW
 	struct rb_node *node = rb_first_cached(&cfs_rq->tasks_timeline);
 	struct sched_entity *se = cfs_rq->curr && cfs_rq->curr->on_rq ? cfs_rq->curr : NULL;
-	unsigned int queued = 0, runnable = 0;
+	unsigned int all = 0, runnable = 0;
 
 	for (;;) {
-		if (se) {
-			queued += se->my_q ? se->my_q->h_nr_queued : 1;
-			runnable += se->my_q ? se->my_q->h_nr_runnable : !se->sched_delayed;
+		if (se && se->my_q) {
+			all += WARP_BELOW(se->my_q);
+			runnable += WARP_BELOW_RUNNABLE(se->my_q);
+		} else if (se) {
+			all++;
+			runnable += !WARP_SLEEPS_QUEUED(container_of(se, struct task_struct, se));
 		}
 		if (!node)
 			break;
 		se = rb_entry(node, struct sched_entity, run_node);
 		node = rb_next(node);
 	}
-	if (queued != cfs_rq->h_nr_queued || runnable != cfs_rq->h_nr_runnable)
+	if (all != WARP_BELOW(cfs_rq) || runnable != WARP_BELOW_RUNNABLE(cfs_rq))
 		return WARP_WRONG("cpu%d: a fair queue counts %d tasks, %d of them runnable, and has %d and %d", cpu,
-				  (int)cfs_rq->h_nr_queued, (int)cfs_rq->h_nr_runnable, (int)queued, (int)runnable);
-#elif defined(CONFIG_FAIR_GROUP_SCHED) && LINUX_VERSION_CODE < KERNEL_VERSION(6, 12, 0)
-	struct sched_entity *se = cfs_rq->curr && cfs_rq->curr->on_rq ? cfs_rq->curr : NULL;
-	unsigned int queued = se ? (se->my_q ? se->my_q->h_nr_running : 1) : 0;
-	struct rb_node *node;
-
-	for (node = rb_first_cached(&cfs_rq->tasks_timeline); node; node = rb_next(node)) {
-		se = rb_entry(node, struct sched_entity, run_node);
-		queued += se->my_q ? se->my_q->h_nr_running : 1;
-	}
-	if (queued != cfs_rq->h_nr_running)
-		return WARP_WRONG("cpu%d: a fair queue counts %d tasks, and has %d", cpu, (int)cfs_rq->h_nr_running,
-				  (int)queued);
+				  (int)WARP_BELOW(cfs_rq), (int)WARP_BELOW_RUNNABLE(cfs_rq), (int)all, (int)runnable);
 #endif
 	return NULL;
 }
@@ -770,7 +764,7 @@ static const char *warp_check_rest(bool at_end)
 	}
 	why = warp_check_reserved(at_end);
 	if (!why)
-		why = warp_race_lists(true);
+		why = warp_race_rest_lists();
 	if (!why)
 		why = warp_check_held();
 	if (!why)
@@ -807,7 +801,7 @@ const char *warp_race_check(unsigned int at_rest)
 	if (!why)
 		why = warp_check_pools();
 	if (!why)
-		why = warp_race_lists(false);
+		why = warp_race_requests();
 	if (!why && at_rest)
 		why = warp_check_rest(at_rest == 2);
 	return why;

@@ -130,7 +130,7 @@ const char *warp_race_task_lists(struct task_struct *p)
 }
 
 /* A request to push that is on its way holds the root domain that it is a part of. Asked when all locks are free. */
-static const char *warp_requests(void)
+const char *warp_race_requests(void)
 {
 #ifdef HAVE_RT_PUSH_IPI
 	int cpu, other;
@@ -196,15 +196,11 @@ static const char *warp_stays(int cpu)
 	return NULL;
 }
 
-const char *warp_race_lists(bool at_rest)
+const char *warp_race_rest_lists(void)
 {
-	const char *why = warp_requests();
+	const char *why = warp_sleepers();
 	int cpu;
 
-	if (!why && at_rest)
-		why = warp_sleepers();
-	if (!at_rest)
-		return why;
 	for_each_online_cpu(cpu)
 		if (!why)
 			why = warp_stays(cpu);
@@ -213,5 +209,6 @@ const char *warp_race_lists(bool at_rest)
 #else
 const char *warp_race_queue_lists(int cpu) { return NULL; }
 const char *warp_race_task_lists(struct task_struct *p) { return NULL; }
-const char *warp_race_lists(bool at_rest) { return NULL; }
+const char *warp_race_requests(void) { return NULL; }
+const char *warp_race_rest_lists(void) { return NULL; }
 #endif

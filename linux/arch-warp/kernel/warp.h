@@ -39,7 +39,8 @@ const char *warp_race_check(unsigned int at_rest);
 /* race_lists.c: the same of lists and of what is on its way */
 const char *warp_race_queue_lists(int cpu);
 const char *warp_race_task_lists(struct task_struct *p);
-const char *warp_race_lists(bool at_rest);
+const char *warp_race_requests(void);
+const char *warp_race_rest_lists(void);
 #else
 static inline void warp_ask_wakeup(struct task_struct *p) { }
 static inline bool warp_is_woken(struct task_struct *p) { return false; }
