@@ -3,6 +3,7 @@
 use schedlab_linux::race::{RaceEvent, SAYS_LOCKED, SAYS_RELEASE};
 
 use super::order::Stop;
+use crate::schedule::Memory;
 use crate::story::{Event, Happened};
 use crate::worker::Done;
 
@@ -24,6 +25,24 @@ const RAM: usize = 0x0100_0000_0000;
 const RAM_LEN: usize = 1 << 40;
 
 impl Places {
+    /// The address as a schedule's text has it; `None`: neither the object's nor simulated memory.
+    pub(super) fn memory(&self, address: u64) -> Option<Memory> {
+        let at = address as usize;
+        if (self.object..self.object + self.object_len).contains(&at) {
+            return Some(Memory::Object((at - self.object) as u64));
+        }
+        (RAM..RAM + RAM_LEN).contains(&at).then(|| Memory::Ram((at - RAM) as u64))
+    }
+
+    /// And back; `None`: so many bytes are not there.
+    pub(super) fn address(&self, memory: Memory, size: u8) -> Option<u64> {
+        let (start, len, at) = match memory {
+            Memory::Ram(at) => (RAM, RAM_LEN, at),
+            Memory::Object(at) => (self.object, self.object_len, at),
+        };
+        (at < (len as u64).saturating_sub(u64::from(size))).then_some(start as u64 + at)
+    }
+
     fn name(&self, at: usize) -> Option<String> {
         if (self.object..self.object + self.object_len).contains(&at) {
             return Some(format!("linux+{:#x}", at - self.object));
@@ -74,9 +93,10 @@ pub(super) fn tell(events: &[RaceEvent], stops: &[Stop], text_start: u64, places
             .iter()
             .find(|s| s.cpu == u32::from(event.cpu) && s.at == u64::from(event.at) && is_point(event))
         {
+            let at_most = if stop.until.is_some() { " at most" } else { "" };
             let text = match stop.hold.as_ns() {
                 0 => "stood here, now goes on:".to_owned(),
-                _ => format!("stood here for {}, now goes on:", stop.hold),
+                _ => format!("stood here for {}{at_most}, now goes on:", stop.hold),
             };
             done.events.push(Event {
                 cpu: event.cpu as u8,
