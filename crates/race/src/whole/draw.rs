@@ -211,17 +211,20 @@ impl Places {
     fn by_conflict(&self, random: &mut Random) -> Vec<Stop> {
         let in_window = |random: &mut Random| {
             let window = self.window(random)?;
-            let stop = self.conflicts.in_window(window.cpu, (window.from, window.to), LOOKS, random)?;
-            Some((stop, window.to))
+            let window_of = (window.from, window.to);
+            let (stop, memory) = self.conflicts.in_window(window.cpu, window_of, LOOKS, random)?;
+            Some((stop, memory, window.to))
         };
-        let at_line = |random: &mut Random| self.conflicts.by_line(random).map(|stop| (stop, stop.at));
+        let at_line = |random: &mut Random| {
+            self.conflicts.by_line(random).map(|(stop, memory)| (stop, memory, stop.at))
+        };
         let first = if random.below(2) == 0 { in_window(random) } else { None };
-        let Some((first, from)) = first.or_else(|| at_line(random)) else {
+        let Some((first, memory, from)) = first.or_else(|| at_line(random)) else {
             return self.with_mixed(Vec::new(), 1 + random.below(3), random);
         };
         let mut stops = vec![first];
         if random.below(3) > 0 {
-            stops.extend(self.conflicts.second(&first, from, random));
+            stops.extend(self.conflicts.second(first.cpu, from, memory, random));
         }
         let more = u64::from(random.below(4) == 0);
         self.with_mixed(stops, more, random)

@@ -337,7 +337,9 @@ fn stops(choices: &[Choice], places: super::replay::Places) -> Option<Vec<Stop>>
         let until = match ends {
             None => None,
             Some(Ends::Interrupt) => Some(Until::Interrupt),
-            Some(Ends::Changed(at, size)) => Some(Until::Changed { address: places.address(at, size)?, size }),
+            Some(Ends::Changed(at, size)) => {
+                Some(Until::Changed { address: places.address(at, size)?, size })
+            }
             Some(Ends::ChangedNow(at, size)) => {
                 Some(Until::ChangedNow { address: places.address(at, size)?, size })
             }
@@ -357,8 +359,11 @@ enum Turned {
 /// As [`Turned`], of a block's trunk: its stops, and what comes behind the first.
 enum Trunk {
     Child(Vec<Stop>),
-    Grown(Option<(Vec<Stop>, Places)>),
+    Grown(Option<Box<Recorded>>),
 }
+
+/// A trunk that was recorded.
+type Recorded = (Vec<Stop>, Places);
 
 impl Server<'_> {
     /// A schedule's lines as stops.
@@ -433,7 +438,7 @@ impl Server<'_> {
                     Trunk::Grown(grown) => (block, grown),
                 };
             }
-            let given = match &trunk.1 {
+            let given = match trunk.1.as_deref() {
                 Some((stops, behind)) => Some(behind.grown(stops, self.job.seed, index - 1)),
                 None => places.draw(self.job.strategy, self.job.seed, index - 1),
             };
@@ -466,7 +471,7 @@ impl Server<'_> {
 
     /// A block's trunk, and the places behind it: of some that are recorded, the one that comes to most new lines.
     fn trunk(&mut self, control: &RaceControl, places: &Places, block: u64) -> Result<Trunk, String> {
-        let mut best: Option<(usize, (Vec<Stop>, Places))> = None;
+        let mut best: Option<(usize, Box<Recorded>)> = None;
         for number in 0..TRUNKS {
             let Some(stops) = places.trunk(self.job.strategy, self.job.seed, block, number) else { break };
             // what it finds is found again by the block's first schedule
@@ -477,7 +482,7 @@ impl Server<'_> {
             let behind = Places::behind(self.events(), all, &stops);
             let lines = behind.new_lines(places);
             if best.as_ref().is_none_or(|(most, _)| lines > *most) {
-                best = Some((lines, (stops, behind)));
+                best = Some((lines, Box::new((stops, behind))));
             }
         }
         Ok(Trunk::Grown(best.map(|(_, grown)| grown)))
