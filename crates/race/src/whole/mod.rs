@@ -12,6 +12,7 @@
 //! scenario does not have. With `--races` accesses that nothing orders are findings, too (hb.rs).
 
 pub mod build;
+mod conflict;
 mod draw;
 mod hb;
 pub mod known;
