@@ -25,8 +25,8 @@ pub enum Strategy {
     Pct(u32),
     /// Random priorities of accesses.
     Pos,
-    /// Of a whole scheduler: a CPU stands until another one changes what it looks at (`whole/conflict.rs`). A structure is
-    /// searched as by [`Strategy::Pos`].
+    /// Of a whole scheduler: a CPU stands until another one changes what it looks at (`whole/conflict.rs`). A structure
+    /// is searched as by [`Strategy::Pos`].
     Conflict,
     /// All schedules with at most so many preemptions; under a weak model: preemptions, stores that become visible
     /// before they must, and loads of what has been, together.
