@@ -671,9 +671,8 @@ impl<K: Kernel, O: Order> Machine<K, O> {
         self.step_here(cpu, stimulus).map(|()| true)
     }
 
-    /// The task on this CPU takes its next step; then those whose turn it is, on whatever CPU, up to one that enters the
-    /// kernel, and up to `others`. Who enters it where, with what, and whether it stays there; `None`: that has been done,
-    /// or another event comes first.
+    /// The task on this CPU takes its next step; then those whose turn it is, on whatever CPU, up to one that enters
+    /// the kernel, and up to `others`. `None`: what enters it has been done, or another event comes first.
     #[inline(always)]
     fn own_steps(&mut self, mut cpu: CpuId, others: Key) -> Result<Option<Entry>, Box<Fault>> {
         loop {

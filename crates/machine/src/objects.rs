@@ -281,8 +281,8 @@ impl Objects {
         self.counts.forced += 1;
     }
 
-    /// [`Self::operate`] for what most sends meet: room, and nobody in line or one who waits for it. `None`: nothing has
-    /// changed, and that is to be asked.
+    /// [`Self::operate`] for what most sends meet: room, and nobody in line or one who waits for it. `None`: nothing
+    /// has changed, and that is to be asked.
     #[inline(always)]
     pub fn send_at_once(
         &mut self,
@@ -358,8 +358,8 @@ impl Objects {
         Some((Did::Sleeps, state.is_stream))
     }
 
-    /// A task that was woken in line goes on. Whether it is for what a stream holds, and has got all of it now: then its
-    /// operation is over; else nothing has changed.
+    /// A task that was woken in line goes on. Whether it is for what a stream holds, and has got all of it now: then
+    /// its operation is over; else nothing has changed.
     #[inline(always)]
     pub fn takes_the_rest(&mut self, task: TaskId) -> bool {
         let visit = &mut self.visits[task.index()];
@@ -375,8 +375,8 @@ impl Objects {
         true
     }
 
-    /// The task begins an operation, or goes on with it; `recorded`: what it did where it was recorded. With what came of
-    /// it: whether the operation of who sleeps or is woken goes on after that.
+    /// The task begins an operation, or goes on with it; `recorded`: what it did where it was recorded. With what came
+    /// of it: whether the operation of who sleeps or is woken goes on after that.
     #[inline(never)]
     pub fn operate(&mut self, task: TaskId, op: ObjectOp, recorded: Recorded) -> (Did, bool) {
         let did = self.part(task, op);

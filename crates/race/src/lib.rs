@@ -42,7 +42,7 @@ mod worker;
 pub use engine::{Altered, Met};
 pub use memory::MemoryModel;
 pub use scenario::{Call, Scenario};
-pub use schedule::{Choice, ChoiceKind, NOBODY, Schedule};
+pub use schedule::{Choice, ChoiceKind, Ends, Memory, NOBODY, Schedule};
 pub use strategy::Strategy;
 
 use std::path::{Path, PathBuf};

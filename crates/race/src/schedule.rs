@@ -39,6 +39,71 @@ pub enum ChoiceKind {
     /// Of a whole scheduler: the CPU stands before this point for so many ns of simulated time; 0: until nothing else
     /// happens at this instant.
     Hold(u64),
+    /// The same, for so many ns at most.
+    Until(u64, Ends),
+}
+
+/// What ends a hold before its time is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Ends {
+    /// An interrupt arrives at the CPU.
+    Interrupt,
+    /// Another CPU changes so many bytes of memory there, and goes on.
+    Changed(Memory, u8),
+    /// Another CPU changes them, and stops behind that access.
+    ChangedNow(Memory, u8),
+}
+
+/// A place that is the same in each process that runs the object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Memory {
+    /// In the simulated memory.
+    Ram(u64),
+    /// In the kernel's object.
+    Object(u64),
+}
+
+impl fmt::Display for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Memory::Ram(at) => write!(f, "ram+{at:#x}"),
+            Memory::Object(at) => write!(f, "linux+{at:#x}"),
+        }
+    }
+}
+
+impl Memory {
+    fn parse(text: &str) -> Option<Memory> {
+        let (where_, at) = text.split_once("+0x")?;
+        let at = u64::from_str_radix(at, 16).ok()?;
+        match where_ {
+            "ram" => Some(Memory::Ram(at)),
+            "linux" => Some(Memory::Object(at)),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Ends {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Ends::Interrupt => write!(f, "interrupt"),
+            Ends::Changed(at, size) => write!(f, "change {size} {at}"),
+            Ends::ChangedNow(at, size) => write!(f, "change {size} {at} stop"),
+        }
+    }
+}
+
+impl Ends {
+    fn parse(words: &[&str]) -> Option<Ends> {
+        let size = |text: &str| text.parse().ok().filter(|size| (1..=8).contains(size));
+        Some(match words {
+            ["interrupt"] => Ends::Interrupt,
+            ["change", bytes, at] => Ends::Changed(Memory::parse(at)?, size(bytes)?),
+            ["change", bytes, at, "stop"] => Ends::ChangedNow(Memory::parse(at)?, size(bytes)?),
+            _ => return None,
+        })
+    }
 }
 
 /// Stands for the CPU before any CPU has begun: `start -> cpu1` in the text.
@@ -64,6 +129,9 @@ impl fmt::Display for Choice {
             ChoiceKind::Flush(place) => write!(f, "cpu{cpu} at {at} flush {place}"),
             ChoiceKind::Stale(age) => write!(f, "cpu{cpu} at {at} stale {age}"),
             ChoiceKind::Hold(ns) => write!(f, "cpu{cpu} at {at} hold {}", Span::from_ns(*ns)),
+            ChoiceKind::Until(ns, ends) => {
+                write!(f, "cpu{cpu} at {at} hold {} until {ends}", Span::from_ns(*ns))
+            }
         }
     }
 }
@@ -74,6 +142,10 @@ impl Choice {
         let number = |text: &str| text.strip_prefix("cpu").and_then(|n| n.parse().ok());
         if let ["start", "->", to] = words[..] {
             return Some(Choice { cpu: NOBODY, at: 1, what: ChoiceKind::To(number(to)?) });
+        }
+        if let [cpu, "at", at, "hold", most, "until", ref ends @ ..] = words[..] {
+            let what = ChoiceKind::Until(most.parse::<Span>().ok()?.as_ns(), Ends::parse(ends)?);
+            return Some(Choice { cpu: number(cpu)?, at: at.parse().ok()?, what });
         }
         let [cpu, "at", at, verb, value] = words[..] else { return None };
         let what = match verb {
@@ -233,6 +305,9 @@ mod tests {
                 Choice { cpu: 1, at: 9, what: ChoiceKind::Stale(1) },
                 Choice { cpu: 1, at: 12, what: ChoiceKind::Hold(4_100_000) },
                 Choice { cpu: 0, at: 812, what: ChoiceKind::Hold(0) },
+                Choice { cpu: 0, at: 813, what: ChoiceKind::Until(1000, Ends::Interrupt) },
+                Choice { cpu: 0, at: 814, what: ChoiceKind::Until(0, Ends::Changed(Memory::Ram(0x40), 4)) },
+                Choice { cpu: 1, at: 9, what: ChoiceKind::Until(5, Ends::ChangedNow(Memory::Object(8), 1)) },
             ],
         };
         let text = schedule.to_string();

@@ -25,6 +25,9 @@ pub enum Strategy {
     Pct(u32),
     /// Random priorities of accesses.
     Pos,
+    /// Of a whole scheduler: a CPU stands until another one changes what it looks at (`whole/conflict.rs`). A structure
+    /// is searched as by [`Strategy::Pos`].
+    Conflict,
     /// All schedules with at most so many preemptions; under a weak model: preemptions, stores that become visible
     /// before they must, and loads of what has been, together.
     Bounded(u32),
@@ -40,6 +43,7 @@ impl Strategy {
             Strategy::Random => "random".into(),
             Strategy::Pct(d) => format!("pct-{d}"),
             Strategy::Pos => "pos".into(),
+            Strategy::Conflict => "conflict".into(),
             Strategy::Bounded(n) => format!("exhaustive, at most {n} preemptions"),
             Strategy::Dpor => "exhaustive, one schedule of each class".into(),
         }
@@ -175,7 +179,7 @@ impl Search {
                 let change = (1..depth).map(|_| 1 + random.below(length.max(1))).collect();
                 Search::Pct { random, priority, change, step: 0 }
             }
-            Strategy::Pos => Search::Pos { random, priority: [0; CPUS_MAX + 1] },
+            Strategy::Pos | Strategy::Conflict => Search::Pos { random, priority: [0; CPUS_MAX + 1] },
             Strategy::Bounded(bound) => {
                 Search::Bounded { bound, levels: Vec::new(), place: 0, preemptions: 0 }
             }

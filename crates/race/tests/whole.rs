@@ -177,6 +177,23 @@ fn bugs_are_found_and_their_schedules_repeat() {
     }
 }
 
+/// Two stops that must match, each as long as a task needs. Without the bug the same stops show nothing.
+#[test]
+#[ignore = "long: builds a kernel with points"]
+fn stops_that_end_with_a_change_match() {
+    let scenario = scenario("push-foreign");
+    let search = |seeded: &str| Plan { strategy: Strategy::Conflict, findings: 1, ..plan(seeded, 4000) };
+    let with_bug = search("push-rt");
+    let explored = with_bug.explore(&scenario).unwrap();
+    let shrunk = with_bug.shrink(&explored.findings[0]).unwrap();
+    let read = Schedule::parse("f", &with_bug.schedule(&shrunk, Vec::new()).to_string()).unwrap();
+    assert!(read.to_string().contains(" until change 4 ram+0x"), "{read}");
+    let (found, _) = with_bug.replay(&scenario, &read.choices).unwrap();
+    assert_eq!(found.map(|f| f.text), Some(explored.findings[0].text.clone()));
+    let (found, _) = search("").replay(&scenario, &read.choices).unwrap();
+    assert_eq!(found.map(|f| f.text), None);
+}
+
 /// Accesses that nothing orders have names, and locks order what they protect.
 #[test]
 #[ignore = "long: builds a kernel with points"]

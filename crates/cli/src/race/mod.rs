@@ -50,6 +50,8 @@ enum StrategyName {
     Pct,
     /// Random priorities of accesses.
     Pos,
+    /// Of a whole scheduler: CPUs stand until another one changes what they look at; else as pos.
+    Conflict,
     /// All schedules with at most --preemptions; without that, one of each class.
     Exhaustive,
 }
@@ -284,6 +286,7 @@ fn plan(args: &RaceArgs, compiled: Compiled) -> Result<Plan> {
         StrategyName::Random => Strategy::Random,
         StrategyName::Pct => Strategy::Pct(args.depth),
         StrategyName::Pos => Strategy::Pos,
+        StrategyName::Conflict => Strategy::Conflict,
         StrategyName::Exhaustive => args.preemptions.map_or(Strategy::Dpor, Strategy::Bounded),
     };
     if strategy == Strategy::Dpor && model != MemoryModel::Sc {

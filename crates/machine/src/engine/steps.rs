@@ -206,8 +206,8 @@ impl<K: Kernel, O: Order> Machine<K, O> {
         (run.step, run.remaining_ns) = (run.step - 1, 0);
     }
 
-    /// A task that was woken at an object has a CPU, and its operation goes on. What is there for the receiver of a stream
-    /// it takes at once; all else is its next step.
+    /// A task that was woken at an object has a CPU, and its operation goes on. What is there for the receiver of
+    /// a stream it takes at once; all else is its next step.
     #[inline(always)]
     pub(super) fn retry(&mut self, cpu: CpuId, id: TaskId) {
         let run = &mut self.runs[id.index()];

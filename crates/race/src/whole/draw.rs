@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Half of a mix's schedules stop by line of code, so that a line which runs once is stopped at as often as one that
-//! runs a thousand times, and near another stop. One block in three begins with a *trunk*: a few stops, whose
+//! runs a thousand times, and near another stop. One block in four begins with a *trunk*: a few stops, whose
 //! schedule is recorded as well. What comes behind these stops is another run, with places that the first one does not
 //! have; the block's schedules stop there, too.
 //!
@@ -19,12 +19,14 @@
 //! of its block    ...                              the same, and ┤ between two looks at the task ├
 //! ```
 //!
-//! One block in three has its first stop in a *window*: a CPU gives a lock up and takes it again a few points later.
+//! One block in four has its first stop in a *window*: a CPU gives a lock up and takes it again a few points later.
 //! What it knew before may not hold any more, so it looks again, and its second stop is between these looks:
 //!
 //! ```text
 //! cpu0  pushes t: gives cpu1's queue up ┤ t runs, and sleeps ├ takes both queues; is t there? ┤ ... ├ is t queued?
 //! ```
+//!
+//! And in one block in four stops end when another CPU changes what is looked at (conflict.rs).
 
 use std::collections::HashMap;
 
@@ -32,6 +34,7 @@ use schedlab_linux::race::{RaceEvent, SAYS_LOCKED, SAYS_RELEASE};
 use schedlab_stdx::Random;
 use schedlab_units::Span;
 
+use super::conflict::Conflicts;
 use super::hb::ByAddress;
 use super::order::Stop;
 use crate::strategy::Strategy;
@@ -46,10 +49,10 @@ const ANY_IN: u64 = 8;
 /// Most stops of a random walk.
 const WALK_MAX: u64 = 40;
 
-/// Schedules of a block, of which one in three has a trunk.
+/// Schedules of a block, of which one in four has a trunk.
 pub(super) const BLOCK: u64 = 32;
-/// Kinds of blocks: drawn one by one, grown from a trunk, in windows.
-const KINDS: u64 = 3;
+/// Kinds of blocks: drawn one by one, grown from a trunk, in windows, by conflict.
+const KINDS: u64 = 4;
 /// Trunks that are recorded for a block; the one that comes to most new lines is taken.
 pub(super) const TRUNKS: u64 = 3;
 /// How many points of its CPU a stop that is near another one is away at most.
@@ -92,6 +95,7 @@ pub(super) struct Places {
     shared: Vec<Vec<u64>>,
     /// Per CPU: all its points.
     all: Vec<u64>,
+    conflicts: Conflicts,
 }
 
 impl Places {
@@ -137,7 +141,8 @@ impl Places {
         let windows = windows(events);
         let is_first = |n: &usize| *n == 0 || windows[n - 1].key != windows[*n].key;
         let kinds = (0..windows.len()).filter(is_first).collect();
-        Places { by_code, lines, windows, kinds, shared, all }
+        let conflicts = Conflicts::of(events, all.len());
+        Places { by_code, lines, windows, kinds, shared, all, conflicts }
     }
 
     /// Lines of code at which what is touched is shared, and that `other` has not.
@@ -158,7 +163,7 @@ impl Places {
             let cpus: Vec<usize> = (0..self.all.len()).filter(|n| self.all[*n] > 0).collect();
             let cpu = *cpus.get(random.below(cpus.len().max(1) as u64) as usize)?;
             let at = 1 + random.below(self.all[cpu]);
-            return Some(Stop { cpu: cpu as u32, at, hold: hold(random) });
+            return Some(Stop::new(cpu as u32, at, hold(random)));
         }
         let mut place = random.below(total);
         for cpu in 0..self.all.len() {
@@ -166,7 +171,7 @@ impl Places {
                 Some(rest) => place = rest,
                 None => {
                     let at = self.shared[cpu][place as usize];
-                    return Some(Stop { cpu: cpu as u32, at, hold: hold(random) });
+                    return Some(Stop::new(cpu as u32, at, hold(random)));
                 }
             }
         }
@@ -182,27 +187,58 @@ impl Places {
         let begin = self.lines[line];
         let end = self.lines.get(line + 1).copied().unwrap_or(self.by_code.len());
         let point = *random.pick(&self.by_code[begin..end]);
-        Some(Stop { cpu: point.cpu, at: point.at, hold: hold(random) })
+        Some(Stop::new(point.cpu, point.at, hold(random)))
     }
 
     /// Stops in a window, of each kind with equal chances, most often between the looks behind it, and now and then
     /// anywhere.
     fn in_window(&self, random: &mut Random) -> Vec<Stop> {
-        if self.kinds.is_empty() {
+        let Some(Window { cpu, from, to, .. }) = self.window(random) else {
             return self.with_mixed(Vec::new(), 1 + random.below(3), random);
-        }
-        let kind = random.below(self.kinds.len() as u64) as usize;
-        let end = self.kinds.get(kind + 1).copied().unwrap_or(self.windows.len());
-        let Window { cpu, from, to, .. } = *random.pick(&self.windows[self.kinds[kind]..end]);
+        };
         let at = from + 1 + random.below((to - from).max(1));
         let long = Span::from_us(*random.pick(&WINDOW_HOLDS_US));
-        let mut stops = vec![Stop { cpu, at, hold: long }];
+        let mut stops = vec![Stop::new(cpu, at, long)];
         if random.below(3) > 0 {
-            let behind = Stop { cpu, at: to, hold: Span::ZERO };
+            let behind = Stop { cpu, at: to, hold: Span::ZERO, until: None };
             stops.extend(self.within(&behind, LOOKS, random));
         }
         let more = u64::from(random.below(3) == 0);
         self.with_mixed(stops, more, random)
+    }
+
+    /// One or two stops that end when another CPU changes what is looked at, and now and then another one. The first
+    /// stands in a window as often as not.
+    fn by_conflict(&self, random: &mut Random) -> Vec<Stop> {
+        let in_window = |random: &mut Random| {
+            let window = self.window(random)?;
+            let window_of = (window.from, window.to);
+            let (stop, memory) = self.conflicts.in_window(window.cpu, window_of, LOOKS, random)?;
+            Some((stop, memory, window.to))
+        };
+        let at_line = |random: &mut Random| {
+            self.conflicts.by_line(random).map(|(stop, memory)| (stop, memory, stop.at))
+        };
+        let first = if random.below(2) == 0 { in_window(random) } else { None };
+        let Some((first, memory, from)) = first.or_else(|| at_line(random)) else {
+            return self.with_mixed(Vec::new(), 1 + random.below(3), random);
+        };
+        let mut stops = vec![first];
+        if random.below(3) > 0 {
+            stops.extend(self.conflicts.second(first.cpu, from, memory, random));
+        }
+        let more = u64::from(random.below(4) == 0);
+        self.with_mixed(stops, more, random)
+    }
+
+    /// A window of each kind with equal chances.
+    fn window(&self, random: &mut Random) -> Option<Window> {
+        if self.kinds.is_empty() {
+            return None;
+        }
+        let kind = random.below(self.kinds.len() as u64) as usize;
+        let end = self.kinds.get(kind + 1).copied().unwrap_or(self.windows.len());
+        Some(*random.pick(&self.windows[self.kinds[kind]..end]))
     }
 
     /// A stop of the same CPU, a little later.
@@ -216,7 +252,7 @@ impl Places {
         let from = points.partition_point(|at| *at <= stop.at);
         let to = points.partition_point(|at| *at <= stop.at + most);
         let at = points.get(from..to).filter(|near| !near.is_empty()).map(|near| *random.pick(near))?;
-        Some(Stop { cpu: stop.cpu, at, hold: hold(random) })
+        Some(Stop::new(stop.cpu, at, hold(random)))
     }
 
     /// A stop by line, or near one of these.
@@ -268,14 +304,17 @@ impl Places {
             Strategy::Pct(depth) => u64::from(depth.max(2) - 1),
             Strategy::Random => 1 + random.below(WALK_MAX),
             Strategy::Bounded(_) | Strategy::Dpor => return self.nth(index).map(|stop| vec![stop]),
-            Strategy::Mix | Strategy::Pos => match index % 8 {
+            Strategy::Mix | Strategy::Pos | Strategy::Conflict => match index % 8 {
                 0 => 1 + random.below(WALK_MAX),
                 7 => 1 + random.below(8),
                 more => 1 + (more - 1) % 3,
             },
         };
-        if is_mixed(strategy) && index / BLOCK % KINDS == 2 {
-            return Some(self.in_window(&mut random));
+        match index / BLOCK % KINDS {
+            _ if strategy == Strategy::Conflict => return Some(self.by_conflict(&mut random)),
+            2 if is_mixed(strategy) => return Some(self.in_window(&mut random)),
+            3 if is_mixed(strategy) => return Some(self.by_conflict(&mut random)),
+            _ => {}
         }
         if is_mixed(strategy) && index % 8 >= 4 {
             return Some(self.with_mixed(Vec::new(), nr, &mut random));
@@ -289,7 +328,7 @@ impl Places {
             match index.checked_sub(points.len() as u64) {
                 Some(rest) => index = rest,
                 None => {
-                    return Some(Stop { cpu: cpu as u32, at: points[index as usize], hold: Span::ZERO });
+                    return Some(Stop::new(cpu as u32, points[index as usize], Span::ZERO));
                 }
             }
         }
@@ -363,7 +402,7 @@ mod tests {
         let places = Places::of(&events, vec![2, 1]);
         assert_eq!(places.count(), (3, 2));
         let all: Vec<_> = (0..3).map(|n| places.draw(Strategy::Bounded(1), 1, n)).collect();
-        let stop = |cpu, at| Some(vec![Stop { cpu, at, hold: Span::ZERO }]);
+        let stop = |cpu, at| Some(vec![Stop::new(cpu, at, Span::ZERO)]);
         assert_eq!(all, [stop(0, 1), stop(1, 1), None]);
         assert_eq!(places.draw(Strategy::Pct(3), 7, 5), places.draw(Strategy::Pct(3), 7, 5));
         assert!(places.draw(Strategy::Pct(3), 7, 5).unwrap().len() <= 2);
@@ -379,7 +418,7 @@ mod tests {
         let mut random = Random::for_part(1, 1);
         let rare = (0..1000).filter(|_| places.by_line(&mut random).unwrap().at == 1001).count();
         assert!((300..700).contains(&rare), "{rare}");
-        let stop = Stop { cpu: 0, at: 990, hold: Span::ZERO };
+        let stop = Stop::new(0, 990, Span::ZERO);
         assert!((0..100).all(|_| (991..=1001).contains(&places.near(&stop, &mut random).unwrap().at)));
         assert_eq!(places.near(&Stop { at: 1001, ..stop }, &mut random), None);
     }
@@ -407,7 +446,7 @@ mod tests {
     fn a_blocks_schedules_grow_from_its_trunk() {
         let events: Vec<RaceEvent> =
             (1..=50).flat_map(|at| [event(0, at, 0x100, 6), event(1, at, 0x100, 6)]).collect();
-        let trunk = [Stop { cpu: 0, at: 40, hold: Span::ZERO }];
+        let trunk = [Stop::new(0, 40, Span::ZERO)];
         let places = Places::behind(&events, vec![50, 50], &trunk);
         assert_eq!(places.count(), (100, 22));
         assert_eq!(places.new_lines(&Places::default()), 1);

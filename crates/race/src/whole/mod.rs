@@ -13,6 +13,7 @@
 
 mod again;
 pub mod build;
+mod conflict;
 mod draw;
 mod hb;
 pub mod known;

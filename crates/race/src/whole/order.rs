@@ -8,6 +8,13 @@
 //! cpu1                    schedule(): t leaves the queue ..
 //! ```
 //!
+//! A stop may end before its time, when another CPU has changed what is at an address, or an interrupt has come:
+//!
+//! ```text
+//! cpu0  ..looks at t->on_rq ┤ stop until t->on_rq changes ├─ takes the lock ..
+//! cpu1                        t runs, and sleeps
+//! ```
+//!
 //! So may a hypervisor stop a virtual CPU, anywhere and for any time: each schedule is possible. Without stops the
 //! order is that of every run ([`in_posted_order`]).
 //!
@@ -28,7 +35,52 @@ pub(crate) struct Stop {
     pub(crate) at: u64,
     /// How long it stands. 0: until nothing else happens at this instant.
     pub(crate) hold: Span,
+    /// What ends it before.
+    pub(crate) until: Option<Until>,
 }
+
+impl Stop {
+    /// A stop that its length alone ends.
+    pub(crate) fn new(cpu: u32, at: u64, hold: Span) -> Stop {
+        Stop { cpu, at, hold, until: None }
+    }
+}
+
+/// What ends a stop before its time is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) enum Until {
+    /// An interrupt has arrived at the CPU that stands.
+    Interrupt,
+    /// What is at this address is another than when the stop began. Whoever changed it goes on until it leaves the
+    /// kernel, waits, or stops.
+    Changed { address: u64, size: u8 },
+    /// The same; whoever changed it stops behind that access until nothing else happens at this instant.
+    ChangedNow { address: u64, size: u8 },
+}
+
+impl Until {
+    /// The memory that is looked at, from address and size.
+    pub(crate) fn memory(self) -> Option<(u64, u8)> {
+        match self {
+            Until::Interrupt => None,
+            Until::Changed { address, size } | Until::ChangedNow { address, size } => Some((address, size)),
+        }
+    }
+}
+
+/// What is there now, up to 8 bytes.
+fn value(address: u64, size: u8) -> u64 {
+    let mut bytes = [0u8; 8];
+    for (n, byte) in bytes.iter_mut().enumerate().take(usize::from(size)) {
+        // SAFETY: a stop's memory is the simulated machine's or the kernel object's, which stay (serve.rs asks); only
+        // one simulated CPU runs at a time, and none does now.
+        *byte = unsafe { std::ptr::with_exposed_provenance::<u8>(address as usize + n).read_volatile() };
+    }
+    u64::from_le_bytes(bytes)
+}
+
+/// Most points at which others are looked at one by one, in a schedule.
+const STEPS_MAX: u64 = 50_000;
 
 /// What happens at the boundary between a boot and its schedules, and at the end of one.
 pub(crate) trait Fork {
@@ -41,8 +93,19 @@ pub(crate) trait Fork {
 #[derive(Clone, Copy)]
 struct Held {
     until: Time,
+    ends: Option<Until>,
+    /// What was at the address when the stop began.
+    was: u64,
     /// Who was stopped first goes on first.
     turn: u64,
+}
+
+impl Held {
+    /// What it waits for has changed.
+    fn is_changed(&self) -> bool {
+        let memory = self.ends.and_then(Until::memory);
+        memory.is_some_and(|(address, size)| value(address, size) != self.was)
+    }
 }
 
 /// See the module.
@@ -69,6 +132,9 @@ pub(crate) struct Explorer<F: Fork> {
     spinning: Option<CpuId>,
     /// The code before which CPUs have stopped, first ones first.
     reached: Vec<u64>,
+    /// A CPU that is looked at point by point, and how many such points there were.
+    stepping: Option<CpuId>,
+    steps: u64,
     /// Something has happened since all was asked for the last time.
     is_dirty: bool,
     now: Time,
@@ -95,9 +161,30 @@ impl<F: Fork> Explorer<F> {
             spun: vec![0; nr],
             spinning: None,
             reached: Vec::new(),
+            stepping: None,
+            steps: 0,
             is_dirty: false,
             now: Time::ZERO,
         }
+    }
+
+    /// A CPU was looked at after one more point: it goes on, or stands since it has just made the change that another
+    /// one stands for.
+    fn stepped(&mut self, cpu: CpuId) {
+        self.steps += 1;
+        let awaited = |held: &Held| matches!(held.ends, Some(Until::ChangedNow { .. })) && held.is_changed();
+        let mut has_changed = false;
+        for held in self.held.iter_mut().flatten().filter(|held| awaited(held)) {
+            // it goes on now, whatever else changes
+            (held.ends, held.until, has_changed) = (None, Time::ZERO, true);
+        }
+        if has_changed {
+            self.turns += 1;
+            self.held[cpu.index()] = Some(Held { until: self.now, ends: None, was: 0, turn: self.turns });
+        } else {
+            self.stepping = Some(cpu);
+        }
+        self.arm(cpu.index());
     }
 
     fn becomes(&mut self, cpu: CpuId, reason: impl FnOnce(&mut Ready)) {
@@ -114,7 +201,15 @@ impl<F: Fork> Explorer<F> {
         while self.stops[cpu].last().is_some_and(|stop| stop.at <= at) {
             self.stops[cpu].pop();
         }
-        control.stop_before(CpuId(cpu as u32), self.stops[cpu].last().map(|stop| stop.at));
+        let planned = self.stops[cpu].last().map(|stop| stop.at);
+        let at = if self.steps() { Some(at + 1) } else { planned };
+        control.stop_before(CpuId(cpu as u32), at);
+    }
+
+    /// Whether a CPU stands until some memory changes, and is to go on right then.
+    fn steps(&self) -> bool {
+        let steps = |held: &Held| matches!(held.ends, Some(Until::ChangedNow { .. })) && !held.is_changed();
+        self.steps < STEPS_MAX && self.held.iter().flatten().any(steps)
     }
 
     fn begin(&mut self, warned: usize) {
@@ -139,7 +234,10 @@ impl<F: Fork> Explorer<F> {
         let cpu = ready.cpu.index();
         let spins = ready.stands.is_some_and(|point| point.kind == PointKind::Relax);
         match self.held[cpu] {
-            Some(held) => now > held.until,
+            Some(held) => {
+                let interrupted = held.ends == Some(Until::Interrupt) && ready.posted;
+                now > held.until || interrupted || held.is_changed()
+            }
             None => !spins || ready.posted || self.spun[cpu] != self.changes,
         }
     }
@@ -235,9 +333,12 @@ impl<F: Fork> Order for Explorer<F> {
             }
             return None;
         }
-        let index = match self.is_live {
-            false => in_posted_order(&self.ready),
-            true => self.choose(now)?,
+        let stepped = self.stepping.take();
+        let stepped = stepped.and_then(|cpu| self.ready.iter().position(|ready| ready.cpu == cpu));
+        let index = match (self.is_live, stepped) {
+            (false, _) => in_posted_order(&self.ready),
+            (true, Some(index)) => index,
+            (true, None) => self.choose(now)?,
         };
         let Ready { cpu, posted, stands } = self.ready[index];
         let spins = !posted && stands.is_some_and(|point| point.kind == PointKind::Relax);
@@ -258,12 +359,21 @@ impl<F: Fork> Order for Explorer<F> {
             return;
         }
         self.changes += 1;
-        if let Some(stop) = self.stops[cpu.index()].pop() {
-            self.turns += 1;
-            self.reached.push(point.code);
-            self.held[cpu.index()] = Some(Held { until: self.now + stop.hold, turn: self.turns });
+        let at = self.control.map_or(0, |control| control.points(cpu));
+        let planned = self.stops[cpu.index()].pop_if(|stop| stop.at <= at);
+        let Some(stop) = planned else {
+            self.stepped(cpu);
+            return;
+        };
+        self.turns += 1;
+        self.reached.push(point.code);
+        let was = stop.until.and_then(Until::memory).map_or(0, |(address, size)| value(address, size));
+        let until = self.now + stop.hold;
+        self.held[cpu.index()] = Some(Held { until, ends: stop.until, was, turn: self.turns });
+        match self.steps() {
+            true => (0..self.stops.len()).for_each(|cpu| self.arm(cpu)),
+            false => self.arm(cpu.index()),
         }
-        self.arm(cpu.index());
         self.check(false);
     }
 

@@ -3,6 +3,7 @@
 use schedlab_linux::race::{RaceEvent, SAYS_LOCKED, SAYS_RELEASE};
 
 use super::order::Stop;
+use crate::schedule::Memory;
 use crate::story::{Event, Happened};
 use crate::worker::Done;
 
@@ -23,7 +24,39 @@ pub(super) struct Places {
 const RAM: usize = 0x0100_0000_0000;
 const RAM_LEN: usize = 1 << 40;
 
+/// Whether these bytes are memory of this process.
+fn is_mapped(address: u64, size: u8) -> bool {
+    let page = 4096u64;
+    let (first, last) = (address / page, (address + u64::from(size.max(1)) - 1) / page);
+    let mut there = [0u8; 2];
+    // SAFETY: mincore() reads no memory there, and writes a byte a page, of which there are two at most.
+    let result = unsafe {
+        let start = std::ptr::with_exposed_provenance_mut((first * page) as usize);
+        libc::mincore(start, ((last - first + 1) * page) as usize, there.as_mut_ptr())
+    };
+    result == 0
+}
+
 impl Places {
+    /// The address as a schedule's text has it; `None`: neither the object's nor simulated memory.
+    pub(super) fn memory(&self, address: u64) -> Option<Memory> {
+        let at = address as usize;
+        if (self.object..self.object + self.object_len).contains(&at) {
+            return Some(Memory::Object((at - self.object) as u64));
+        }
+        (RAM..RAM + RAM_LEN).contains(&at).then(|| Memory::Ram((at - RAM) as u64))
+    }
+
+    /// And back; `None`: this process has not so many bytes there.
+    pub(super) fn address(&self, memory: Memory, size: u8) -> Option<u64> {
+        let (start, len, at) = match memory {
+            Memory::Ram(at) => (RAM, RAM_LEN, at),
+            Memory::Object(at) => (self.object, self.object_len, at),
+        };
+        let is_within = at < (len as u64).saturating_sub(u64::from(size));
+        is_within.then(|| start as u64 + at).filter(|at| is_mapped(*at, size))
+    }
+
     fn name(&self, at: usize) -> Option<String> {
         if (self.object..self.object + self.object_len).contains(&at) {
             return Some(format!("linux+{:#x}", at - self.object));
@@ -74,9 +107,10 @@ pub(super) fn tell(events: &[RaceEvent], stops: &[Stop], text_start: u64, places
             .iter()
             .find(|s| s.cpu == u32::from(event.cpu) && s.at == u64::from(event.at) && is_point(event))
         {
+            let at_most = if stop.until.is_some() { " at most" } else { "" };
             let text = match stop.hold.as_ns() {
                 0 => "stood here, now goes on:".to_owned(),
-                _ => format!("stood here for {}, now goes on:", stop.hold),
+                _ => format!("stood here for {}{at_most}, now goes on:", stop.hold),
             };
             done.events.push(Event {
                 cpu: event.cpu as u8,

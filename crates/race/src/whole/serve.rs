@@ -32,10 +32,10 @@ use serde::{Deserialize, Serialize};
 use super::again;
 use super::draw::{BLOCK, Places, TRUNKS};
 use super::hb;
-use super::order::{Explorer, Fork, Stop};
+use super::order::{Explorer, Fork, Stop, Until};
 use super::page::{PAIRS, Page, REFUSED, Verdict, shared_memory};
 use super::scenario::WholeScenario;
-use crate::schedule::{Choice, ChoiceKind};
+use crate::schedule::{Choice, ChoiceKind, Ends};
 use crate::strategy::Strategy;
 use crate::worker::{Done, Found, receive, send};
 
@@ -403,7 +403,7 @@ impl Server<'_> {
             index,
             times: 1,
             preemptions: stops.len() as u32,
-            choices: stops.iter().map(choice).collect(),
+            choices: stops.iter().map(|stop| choice(stop, self.places)).collect(),
         };
         if kind == "race" {
             // told apart by their places; these are put into words by whoever asked
@@ -415,19 +415,41 @@ impl Server<'_> {
 }
 
 /// A stop as a schedule's line.
-fn choice(stop: &Stop) -> Choice {
-    Choice { cpu: stop.cpu as u8, at: stop.at as u32, what: ChoiceKind::Hold(stop.hold.as_ns()) }
+fn choice(stop: &Stop, places: super::replay::Places) -> Choice {
+    let ns = stop.hold.as_ns();
+    let memory = |address| places.memory(address);
+    let ends = stop.until.and_then(|until| match until {
+        Until::Interrupt => Some(Ends::Interrupt),
+        Until::Changed { address, size } => Some(Ends::Changed(memory(address)?, size)),
+        Until::ChangedNow { address, size } => Some(Ends::ChangedNow(memory(address)?, size)),
+    });
+    let what = ends.map_or(ChoiceKind::Hold(ns), |ends| ChoiceKind::Until(ns, ends));
+    Choice { cpu: stop.cpu as u8, at: stop.at as u32, what }
 }
 
-/// A schedule's lines as stops.
-fn stops(choices: &[Choice]) -> Vec<Stop> {
-    let stop = |choice: &Choice| match choice.what {
-        ChoiceKind::Hold(ns) => {
-            Some(Stop { cpu: u32::from(choice.cpu), at: u64::from(choice.at), hold: Span::from_ns(ns) })
-        }
-        _ => None,
-    };
-    choices.iter().filter_map(stop).collect()
+/// A schedule's lines as stops; `None`: one looks at memory that is not there.
+fn stops(choices: &[Choice], places: super::replay::Places) -> Option<Vec<Stop>> {
+    let mut stops = Vec::new();
+    for choice in choices {
+        let (ns, ends) = match choice.what {
+            ChoiceKind::Hold(ns) => (ns, None),
+            ChoiceKind::Until(ns, ends) => (ns, Some(ends)),
+            _ => continue,
+        };
+        let until = match ends {
+            None => None,
+            Some(Ends::Interrupt) => Some(Until::Interrupt),
+            Some(Ends::Changed(at, size)) => {
+                Some(Until::Changed { address: places.address(at, size)?, size })
+            }
+            Some(Ends::ChangedNow(at, size)) => {
+                Some(Until::ChangedNow { address: places.address(at, size)?, size })
+            }
+        };
+        let hold = Span::from_ns(ns);
+        stops.push(Stop { cpu: u32::from(choice.cpu), at: u64::from(choice.at), hold, until });
+    }
+    Some(stops)
 }
 
 /// A child is to go on with these stops; or the job is done.
@@ -439,13 +461,22 @@ enum Turned {
 /// As [`Turned`], of a block's trunk: its stops, and what comes behind the first.
 enum Trunk {
     Child(Vec<Stop>),
-    Grown(Option<(Vec<Stop>, Places)>),
+    Grown(Option<Box<Recorded>>),
 }
 
+/// A trunk that was recorded.
+type Recorded = (Vec<Stop>, Places);
+
 impl Server<'_> {
+    /// A schedule's lines as stops.
+    fn given(&self, choices: &[Choice]) -> Result<Vec<Stop>, String> {
+        let what = "the schedule stops a CPU until memory changes that the machine does not have";
+        stops(choices, self.places).ok_or_else(|| what.to_owned())
+    }
+
     fn job(&mut self, control: &RaceControl) -> Result<Turned, String> {
         if let WholeTask::Watch { choices } = &self.job.task {
-            let given = stops(choices);
+            let given = self.given(choices)?;
             (self.is_child, self.watch) = (true, Watch::Accesses);
             // SAFETY: the memory is this process's; each point is noted, where gdb can stop
             unsafe { control.trace(Some((self.trace, TRACE_MAX))) };
@@ -470,7 +501,7 @@ impl Server<'_> {
                 self.explore(control, &places, plain, (first, stride, schedules), findings)
             }
             WholeTask::Replay { choices } => {
-                let given = stops(&choices);
+                let given = self.given(&choices)?;
                 let Some(verdict) = self.one(control, watch)? else { return Ok(Turned::Child(given)) };
                 let mut done = Done::default();
                 done.findings.extend(self.found(verdict, 0, &given));
@@ -479,7 +510,10 @@ impl Server<'_> {
                 Ok(Turned::Done(Box::new(done)))
             }
             WholeTask::Watch { .. } => Err("it is watched already".into()),
-            WholeTask::Shrink { choices, kind, text } => self.shrink(control, stops(&choices), &kind, &text),
+            WholeTask::Shrink { choices, kind, text } => {
+                let given = self.given(&choices)?;
+                self.shrink(control, given, &kind, &text)
+            }
         }
     }
 
@@ -506,14 +540,20 @@ impl Server<'_> {
                     Trunk::Grown(grown) => (block, grown),
                 };
             }
-            let given = match &trunk.1 {
+            let given = match trunk.1.as_deref() {
                 Some((stops, behind)) => Some(behind.grown(stops, self.job.seed, index - 1)),
                 None => places.draw(self.job.strategy, self.job.seed, index - 1),
             };
-            let Some(given) = given else {
+            let Some(mut given) = given else {
                 done.is_complete = true;
                 break;
             };
+            // what a replay could not name is not looked at
+            for stop in &mut given {
+                stop.until = stop.until.filter(|until| {
+                    until.memory().is_none_or(|(address, _)| self.places.memory(address).is_some())
+                });
+            }
             let watch = Watch::races(self.job.races);
             let Some(verdict) = self.next(control, watch, &given)? else { return Ok(Turned::Child(given)) };
             done.schedules += 1;
@@ -533,7 +573,7 @@ impl Server<'_> {
 
     /// A block's trunk, and the places behind it: of some that are recorded, the one that comes to most new lines.
     fn trunk(&mut self, control: &RaceControl, places: &Places, block: u64) -> Result<Trunk, String> {
-        let mut best: Option<(usize, (Vec<Stop>, Places))> = None;
+        let mut best: Option<(usize, Box<Recorded>)> = None;
         for number in 0..TRUNKS {
             let Some(stops) = places.trunk(self.job.strategy, self.job.seed, block, number) else { break };
             // what it finds is found again by the block's first schedule
@@ -544,7 +584,7 @@ impl Server<'_> {
             let behind = Places::behind(self.events(), all, &stops);
             let lines = behind.new_lines(places);
             if best.as_ref().is_none_or(|(most, _)| lines > *most) {
-                best = Some((lines, (stops, behind)));
+                best = Some((lines, Box::new((stops, behind))));
             }
         }
         Ok(Trunk::Grown(best.map(|(_, grown)| grown)))
@@ -573,11 +613,11 @@ impl Server<'_> {
                 }
                 if !shortens {
                     fewer.remove(at);
-                } else if fewer[at].hold == Span::ZERO {
+                } else if fewer[at].hold == Span::ZERO && fewer[at].until.is_none() {
                     at += 1;
                     continue;
                 } else {
-                    fewer[at].hold = Span::ZERO;
+                    (fewer[at].hold, fewer[at].until) = (Span::ZERO, None);
                 }
             }
             let watch = Watch::races(kind == "race");
