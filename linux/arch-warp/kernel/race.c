@@ -76,15 +76,43 @@ static noinline void warp_race_note(unsigned int what, const volatile void *addr
 	event->value = address ? warp_race_value(address, what >> 8) : 0;
 }
 
+register unsigned long warp_race_sp asm("rsp");
+
 /* What is this CPU's own, or on the stack that it runs on, nobody else sees. */
 static __always_inline bool warp_race_private(const volatile void *address)
 {
-	unsigned long a = (unsigned long)address, sp = (unsigned long)__builtin_frame_address(0);
+	unsigned long a = (unsigned long)address;
 
-	return ((a ^ sp) & ~(THREAD_SIZE - 1UL)) == 0 ||
+	return ((a ^ warp_race_sp) & ~(THREAD_SIZE - 1UL)) == 0 ||
 	       a - (unsigned long)warp_cpus < sizeof(struct warp_cpu) * NR_CPUS;
 }
 
+/* A point that is noted, or stopped before. */
+static noinline void warp_race_slow(unsigned int what, const volatile void *address, unsigned long code)
+{
+	struct warp_race *race = &warp_race_state;
+	struct warp_race_cpu *c = &warp_race_cpus[warp_this->id];
+
+	if (c->at >= c->stop_at) {
+		c->stop_at = ~0ULL;
+		warp_this->point = what;
+		warp_this->point_address = address;
+		warp_this->point_code = (const void *)code;
+		warp_leave(WARP_POINT);
+		if (warp_this->irq_on && warp_this->pending) {
+			/* what an interrupt does is not what the source said may race */
+			unsigned char said = current->thread.said;
+
+			current->thread.said = 0;
+			warp_interrupt_kernel();
+			current->thread.said = said;
+		}
+	}
+	if (race->trace)
+		warp_race_note(what, address, code);
+}
+
+/* Of 50,000 points in a schedule some ten are slow: what stands here saves no registers. */
 static __always_inline void warp_race_at(unsigned int what, const volatile void *address, unsigned long code)
 {
 	struct warp_race *race = &warp_race_state;
@@ -94,26 +122,8 @@ static __always_inline void warp_race_at(unsigned int what, const volatile void 
 		return;
 	c = &warp_race_cpus[warp_this->id];
 	c->at++;
-	if (likely(c->at < c->stop_at)) {
-		if (unlikely(race->trace))
-			warp_race_note(what, address, code);
-		return;
-	}
-	c->stop_at = ~0ULL;
-	warp_this->point = what;
-	warp_this->point_address = address;
-	warp_this->point_code = (const void *)code;
-	warp_leave(WARP_POINT);
-	if (warp_this->irq_on && warp_this->pending) {
-		/* what an interrupt does is not what the source said may race */
-		unsigned char said = current->thread.said;
-
-		current->thread.said = 0;
-		warp_interrupt_kernel();
-		current->thread.said = said;
-	}
-	if (unlikely(race->trace))
-		warp_race_note(what, address, code);
+	if (unlikely(c->at >= c->stop_at || race->trace))
+		warp_race_slow(what, address, code);
 }
 
 void warp_race_said_begin(void) { current->thread.said++; }

@@ -143,7 +143,7 @@ static void warp_add(struct task_struct *p)
 		if (p->on_rq == TASK_ON_RQ_QUEUED)
 			sums->dl_bw[cpu] += p->dl.dl_bw;
 	}
-	if (!dl_task(p) && hrtimer_active(&p->dl.inactive_timer))
+	if (p->dl.dl_bw && !dl_task(p) && hrtimer_active(&p->dl.inactive_timer))
 		sums->dl_left += p->dl.dl_bw;
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 11, 0)
 	sums->pinned += !!p->migration_disabled;
@@ -308,24 +308,27 @@ static const char *warp_check_fair_groups(int cpu)
 static const char *warp_check_rt(int cpu)
 {
 	struct rt_rq *rt_rq = &cpu_rq(cpu)->rt;
-	int first = MAX_RT_PRIO;
+	struct list_head *queue = rt_rq->active.queue, *at;
+	DECLARE_BITMAP(any, MAX_RT_PRIO) = {};
+	DECLARE_BITMAP(differs, MAX_RT_PRIO);
+	int prio, first;
 	unsigned int nr = 0;
-	struct list_head *at;
 
 #ifdef CONFIG_RT_GROUP_SCHED
 	return NULL;	/* its lists hold groups */
 #endif
-	for (int prio = 0; prio < MAX_RT_PRIO; prio++) {
-		bool any = !list_empty(&rt_rq->active.queue[prio]);
-
-		list_for_each(at, &rt_rq->active.queue[prio])
+	/* 100 lists at each stop: without a branch for each */
+	for (prio = 0; prio < MAX_RT_PRIO; prio++)
+		any[prio / BITS_PER_LONG] |= (unsigned long)(queue[prio].next != &queue[prio]) << prio % BITS_PER_LONG;
+	bitmap_xor(differs, any, rt_rq->active.bitmap, MAX_RT_PRIO);
+	prio = find_first_bit(differs, MAX_RT_PRIO);
+	if (prio < MAX_RT_PRIO)
+		return WARP_WRONG("cpu%d: real-time priority %d has %s task and its bit says otherwise", cpu, prio,
+				  test_bit(prio, any) ? "a" : "no");
+	first = find_first_bit(any, MAX_RT_PRIO);
+	for_each_set_bit(prio, any, MAX_RT_PRIO)
+		list_for_each(at, &queue[prio])
 			nr++;
-		if (any && first == MAX_RT_PRIO)
-			first = prio;
-		if (any != !!test_bit(prio, rt_rq->active.bitmap))
-			return WARP_WRONG("cpu%d: real-time priority %d has %s task and its bit says otherwise", cpu, prio,
-					  any ? "a" : "no");
-	}
 	if (nr != rt_rq->rt_nr_running)
 		return WARP_WRONG("cpu%d: rt_nr_running is %u, its lists have %u", cpu, (unsigned int)rt_rq->rt_nr_running, nr);
 	if (nr && rt_rq->highest_prio.curr != first)
@@ -485,17 +488,17 @@ static const char *warp_check_task(struct task_struct *p, bool at_rest)
 {
 	int cpu = task_cpu(p);
 
+	if (!at_rest)
+		return NULL;
 	/* a task whose CPUs have all gone stays where it is until it is chosen a place again */
 	if (p->on_rq == TASK_ON_RQ_QUEUED && !raw_spin_is_locked(&p->pi_lock) &&
 	    !cpumask_test_cpu(cpu, p->cpus_ptr) && cpu_active(cpu) && cpumask_intersects(p->cpus_ptr, cpu_active_mask)
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 11, 0)
 	    && !is_migration_disabled(p) && !p->migration_pending
 #endif
-	    && !(p->flags & PF_KTHREAD) && at_rest)
+	    && !(p->flags & PF_KTHREAD))
 		return WARP_WRONG("%s is queued on cpu%d, which it may not use (%lx)", p->comm, cpu,
 				  cpumask_bits(p->cpus_ptr)[0]);
-	if (!at_rest)
-		return NULL;
 	if (WARP_STATE(p) == TASK_RUNNING && !p->on_rq && !(p->flags & PF_EXITING))
 		return WARP_WRONG("%s is runnable and on no queue", p->comm);
 	if (WARP_STATE(p) == TASK_WAKING)

@@ -35,6 +35,7 @@ use schedlab_stdx::Random;
 use schedlab_units::Span;
 
 use super::conflict::Conflicts;
+use super::hb::ByAddress;
 use super::order::Stop;
 use crate::strategy::Strategy;
 
@@ -111,7 +112,7 @@ impl Places {
         let begin = if trunk.is_empty() { Some(0) } else { events.iter().position(is_stop) };
         let events = &events[begin.unwrap_or(events.len())..];
         // by words of 8 bytes: who touches them, and who writes (bits)
-        let mut words: HashMap<u64, (u64, u64)> = HashMap::new();
+        let mut words: ByAddress<(u64, u64)> = HashMap::default();
         let is_write = |kind: u8| matches!(kind, 1 | 2 | 3 | 6 | 8);
         for event in events.iter().filter(|e| e.address != 0 && e.is_point()) {
             let bit = 1u64 << (event.cpu & 63);
@@ -342,7 +343,7 @@ fn is_mixed(strategy: Strategy) -> bool {
 
 /// The windows of a schedule, by their keys: those of locks that several CPUs take.
 fn windows(events: &[RaceEvent]) -> Vec<Window> {
-    let mut takers: HashMap<u64, u64> = HashMap::new();
+    let mut takers: ByAddress<u64> = HashMap::default();
     for event in events.iter().filter(|e| e.what() == SAYS_LOCKED) {
         *takers.entry(event.address).or_default() |= 1 << (event.cpu & 63);
     }

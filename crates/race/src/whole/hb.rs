@@ -31,7 +31,7 @@ type Clock = [u32; CPUS];
 
 /// Addresses are spread by a product: there are millions of them, and nobody chooses them with malice.
 #[derive(Default)]
-struct Spread(u64);
+pub(super) struct Spread(u64);
 
 impl Hasher for Spread {
     fn write(&mut self, bytes: &[u8]) {
@@ -45,7 +45,7 @@ impl Hasher for Spread {
     }
 }
 
-type ByAddress<T> = HashMap<u64, T, BuildHasherDefault<Spread>>;
+pub(super) type ByAddress<T> = HashMap<u64, T, BuildHasherDefault<Spread>>;
 
 fn join(to: &mut Clock, from: &Clock) {
     for (a, b) in to.iter_mut().zip(from) {

@@ -11,6 +11,7 @@
 //! the end: linux/arch-warp/kernel/race.c. The kernel's own warnings and crashes are findings, as is an end that the
 //! scenario does not have. With `--races` accesses that nothing orders are findings, too (hb.rs).
 
+mod again;
 pub mod build;
 mod conflict;
 mod draw;

@@ -2,10 +2,14 @@
 
 use std::io;
 
+use super::order::Stop;
+
 /// Code addresses that are kept: of a finding, and pairs of them that nothing orders.
 const SITES: usize = 20;
 pub(super) const PAIRS: usize = 200;
 const TEXT: usize = 2000;
+/// Stops that a schedule may have if it is not its process's first.
+const STOPS: usize = 256;
 
 /// How a schedule ended; plain data.
 #[repr(C)]
@@ -20,6 +24,11 @@ pub(super) struct Page {
     sites: [u64; 2 * PAIRS],
     /// Per CPU: its points.
     pub(super) points: [u64; 64],
+    /// What is to be run: its stops, and whether its accesses are recorded.
+    stops: [Stop; STOPS],
+    nr_stops: u32,
+    /// As the server numbers what is recorded.
+    pub(super) watch: u32,
 }
 
 /// Kinds of findings, as the page numbers them.
@@ -45,6 +54,20 @@ impl Page {
 
     pub(super) fn clear(&mut self) {
         (self.status, self.nr_sites, self.len) = (0, 0, 0);
+    }
+
+    /// The next schedule; whether there is room for its stops.
+    pub(super) fn set_stops(&mut self, stops: &[Stop]) -> bool {
+        let fits = stops.len() <= STOPS;
+        if fits {
+            self.stops[..stops.len()].copy_from_slice(stops);
+            self.nr_stops = stops.len() as u32;
+        }
+        fits
+    }
+
+    pub(super) fn stops(&self) -> &[Stop] {
+        &self.stops[..self.nr_stops as usize]
     }
 
     fn put(&mut self, text: &str) {

@@ -5,12 +5,14 @@
 //! job ───────────> loads the object, boots, runs to `from`
 //!                  fork ─────────────────────────────────────> a schedule, to its end
 //!                  waits   <──────────────────────────────────  its page: nothing, or what went wrong
-//!                  fork ...
+//!                  the next ─────────────────────────────────> puts its memory back (again.rs), runs it
+//!                  ...
 //! answer <──────── counts, findings
 //! ```
 //!
 //! The first child records all its points and stops nowhere: where the others may stop is drawn from that.
 
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -27,6 +29,7 @@ use schedlab_topology::Topology;
 use schedlab_units::{CpuId, Span};
 use serde::{Deserialize, Serialize};
 
+use super::again;
 use super::draw::{BLOCK, Places, TRUNKS};
 use super::hb;
 use super::order::{Explorer, Fork, Stop, Until};
@@ -89,6 +92,7 @@ impl Sink for Nowhere {
 fn serve(socket: UnixStream) {
     // SAFETY: a process without threads ends with its parent.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+    again::prepare();
     let Ok(job) = receive::<WholeJob>(&socket) else { return };
     if let Err(why) = carry_out(job, &socket) {
         drop(send(&socket, &Done { refused: Some(why), ..Done::default() }));
@@ -97,6 +101,7 @@ fn serve(socket: UnixStream) {
 
 /// What is recorded of a schedule.
 #[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
 enum Watch {
     Nothing,
     /// All its accesses.
@@ -108,6 +113,41 @@ enum Watch {
 impl Watch {
     fn races(wanted: bool) -> Watch {
         if wanted { Watch::Races } else { Watch::Nothing }
+    }
+
+    fn from_number(number: u32) -> Watch {
+        [Watch::Nothing, Watch::Accesses, Watch::Races][number as usize]
+    }
+}
+
+/// A child that runs schedule after schedule.
+struct Many {
+    pid: libc::pid_t,
+    /// A byte: run the next one; one back: it is over. No byte back: the child has ended.
+    wake: OwnedFd,
+    done: OwnedFd,
+}
+
+/// Reads one byte; `false`: nobody will write any.
+fn comes(from: &OwnedFd) -> bool {
+    let mut byte = [0u8];
+    loop {
+        // SAFETY: the byte has room.
+        let got = unsafe { libc::read(from.as_raw_fd(), byte.as_mut_ptr().cast(), 1) };
+        if got >= 0 || std::io::Error::last_os_error().kind() != std::io::ErrorKind::Interrupted {
+            return got == 1;
+        }
+    }
+}
+
+fn pipe() -> Result<(OwnedFd, OwnedFd), String> {
+    let mut ends = [0; 2];
+    // SAFETY: two new descriptors, which are ours.
+    unsafe {
+        if libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) != 0 {
+            return Err(format!("no pipe to a child: {}", std::io::Error::last_os_error()));
+        }
+        Ok((OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])))
     }
 }
 
@@ -122,6 +162,11 @@ struct Server<'a> {
     trace: *mut RaceEvent,
     /// Of a child: what the kernel had warned of before.
     is_child: bool,
+    /// Of a child that runs many schedules, and of the server: where its memory is kept.
+    kept: *mut again::Kept,
+    runs_many: bool,
+    /// Of the server: the child that runs many.
+    many: Option<Many>,
     watch: Watch,
     /// Of the child that stops nowhere.
     is_plain: bool,
@@ -162,6 +207,9 @@ fn carry_out(job: WholeJob, socket: &UnixStream) -> Result<(), String> {
         page,
         trace,
         is_child: false,
+        kept: again::room().map_err(no_memory)?,
+        runs_many: false,
+        many: None,
         watch: Watch::Nothing,
         is_plain: false,
         may_refuse: scenario.may_refuse,
@@ -255,30 +303,84 @@ impl Server<'_> {
         match pid {
             -1 => Err(format!("cannot fork for a schedule: {}", std::io::Error::last_os_error())),
             0 => {
-                self.is_child = true;
-                self.watch = watch;
-                // SAFETY: the memory is shared with the server, which waits.
-                unsafe {
-                    libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-                    let limit = libc::timeval { tv_sec: LIMIT_S, tv_usec: 0 };
-                    let never = libc::timeval { tv_sec: 0, tv_usec: 0 };
-                    let timer = libc::itimerval { it_interval: never, it_value: limit };
-                    libc::setitimer(libc::ITIMER_VIRTUAL, &raw const timer, std::ptr::null_mut());
-                    control.trace((watch != Watch::Nothing).then_some((self.trace, TRACE_MAX)));
-                }
+                self.child_begins(control, watch);
                 Ok(None)
             }
-            pid => {
-                let mut status = 0;
-                // SAFETY: our child.
-                while unsafe { libc::waitpid(pid, &raw mut status, 0) } < 0 {
-                    if std::io::Error::last_os_error().kind() != std::io::ErrorKind::Interrupted {
-                        return Err("a child was lost".into());
-                    }
-                }
-                Ok(Some(self.page.verdict()))
+            pid => self.ended(pid).map(Some),
+        }
+    }
+
+    fn child_begins(&mut self, control: &RaceControl, watch: Watch) {
+        self.is_child = true;
+        self.watch = watch;
+        // SAFETY: the memory is shared with the server, which waits.
+        unsafe {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            let limit = libc::timeval { tv_sec: LIMIT_S, tv_usec: 0 };
+            let never = libc::timeval { tv_sec: 0, tv_usec: 0 };
+            let timer = libc::itimerval { it_interval: never, it_value: limit };
+            libc::setitimer(libc::ITIMER_VIRTUAL, &raw const timer, std::ptr::null_mut());
+            control.trace((watch != Watch::Nothing).then_some((self.trace, TRACE_MAX)));
+        }
+    }
+
+    /// What a child has left that has ended, or is about to.
+    fn ended(&self, pid: libc::pid_t) -> Result<Verdict, String> {
+        let mut status = 0;
+        // SAFETY: our child.
+        while unsafe { libc::waitpid(pid, &raw mut status, 0) } < 0 {
+            if std::io::Error::last_os_error().kind() != std::io::ErrorKind::Interrupted {
+                return Err("a child was lost".into());
             }
         }
+        Ok(self.page.verdict())
+    }
+
+    /// As [`Self::one`] with these stops, in a child that runs others afterwards. There, too, it returns `None`, once
+    /// for each schedule: which it is stands on the page.
+    fn next(
+        &mut self,
+        control: &RaceControl,
+        watch: Watch,
+        stops: &[Stop],
+    ) -> Result<Option<Verdict>, String> {
+        self.page.clear();
+        if !self.page.set_stops(stops) {
+            return self.one(control, watch);
+        }
+        self.page.watch = watch as u32;
+        match &self.many {
+            Some(many) => {
+                // SAFETY: one byte of a constant; that nobody reads it is seen below.
+                unsafe { libc::write(many.wake.as_raw_fd(), c"n".as_ptr().cast(), 1) };
+            }
+            None => {
+                let ((wake, wakes), (done, tells)) = (pipe()?, pipe()?);
+                // SAFETY: as in `one`.
+                match unsafe { libc::fork() } {
+                    -1 => {
+                        let why = std::io::Error::last_os_error();
+                        return Err(format!("cannot fork for a schedule: {why}"));
+                    }
+                    0 => {
+                        drop((wakes, done));
+                        // where memory cannot be looked at, the child ends behind its schedule
+                        self.runs_many = again::again(self.kept, wake.as_raw_fd(), tells.as_raw_fd()).is_ok();
+                        let watch = Watch::from_number(self.page.watch);
+                        self.child_begins(control, watch);
+                        // they stay open
+                        std::mem::forget((wake, tells));
+                        return Ok(None);
+                    }
+                    pid => self.many = Some(Many { pid, wake: wakes, done }),
+                }
+            }
+        }
+        if self.many.as_ref().is_some_and(|many| comes(&many.done)) {
+            return Ok(Some(self.page.verdict()));
+        }
+        let pid = self.many.take().map_or(0, |many| many.pid);
+        self.ended(pid).map(Some)
     }
 
     /// What the last schedule recorded.
@@ -453,7 +555,7 @@ impl Server<'_> {
                 });
             }
             let watch = Watch::races(self.job.races);
-            let Some(verdict) = self.one(control, watch)? else { return Ok(Turned::Child(given)) };
+            let Some(verdict) = self.next(control, watch, &given)? else { return Ok(Turned::Child(given)) };
             done.schedules += 1;
             done.points += self.page.points[..self.nr_cpus as usize].iter().sum::<u64>();
             for found in self.found(verdict, index, &given) {
@@ -475,7 +577,7 @@ impl Server<'_> {
         for number in 0..TRUNKS {
             let Some(stops) = places.trunk(self.job.strategy, self.job.seed, block, number) else { break };
             // what it finds is found again by the block's first schedule
-            if self.one(control, Watch::Accesses)?.is_none() {
+            if self.next(control, Watch::Accesses, &stops)?.is_none() {
                 return Ok(Trunk::Child(stops));
             }
             let all = self.page.points[..self.nr_cpus as usize].to_vec();
@@ -519,7 +621,7 @@ impl Server<'_> {
                 }
             }
             let watch = Watch::races(kind == "race");
-            let Some(verdict) = self.one(control, watch)? else { return Ok(Turned::Child(fewer)) };
+            let Some(verdict) = self.next(control, watch, &fewer)? else { return Ok(Turned::Child(fewer)) };
             let again = self.found(verdict, 0, &fewer).into_iter().find(|f| f.kind == kind && f.text == text);
             match again {
                 Some(found) => (best, last) = (fewer, Some(found)),
@@ -541,6 +643,9 @@ impl Server<'_> {
             self.page.points[cpu as usize] = control.points(CpuId(cpu));
         }
         self.page.points[63] = control.traced();
+        if self.runs_many {
+            again::leave(self.kept);
+        }
         // SAFETY: a child ends here; nothing of it is to be cleaned up.
         unsafe { libc::_exit(0) }
     }
@@ -549,6 +654,8 @@ impl Server<'_> {
 impl Fork for Server<'_> {
     fn fork(&mut self, control: &RaceControl) -> Vec<Stop> {
         let done = match self.job(control) {
+            // one that runs many was forked for another schedule
+            Ok(Turned::Child(_)) if self.runs_many => return self.page.stops().to_vec(),
             Ok(Turned::Child(stops)) => return stops,
             Ok(Turned::Done(done)) => *done,
             Err(why) => Done { refused: Some(why), ..Done::default() },
