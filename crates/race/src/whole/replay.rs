@@ -63,6 +63,13 @@ impl Places {
         }
         (RAM..RAM + RAM_LEN).contains(&at).then(|| format!("ram+{:#x}", at - RAM))
     }
+
+    /// A distance from the object to simulated memory, as per-CPU offsets are. The object lies elsewhere in each process.
+    fn distance(&self, value: usize) -> Option<String> {
+        let at = value.wrapping_add(self.object);
+        let is_in_ram = (RAM..RAM + RAM_LEN).contains(&at);
+        is_in_ram.then(|| format!("ram+{:#x} - &linux", at - RAM))
+    }
 }
 
 /// The events around the stops and at the end, as a story has them. What others do while a CPU stands is shown from
@@ -120,9 +127,10 @@ pub(super) fn tell(events: &[RaceEvent], stops: &[Stop], text_start: u64, places
             });
         }
         done.events.push(as_story(event, text_start));
-        for at in [event.address as usize, event.value as usize] {
-            done.names.extend(places.name(at).map(|name| (at, name)));
-        }
+        let (address, value) = (event.address as usize, event.value as usize);
+        done.names.extend(places.name(address).map(|name| (address, name)));
+        let name = places.name(value).or_else(|| places.distance(value));
+        done.names.extend(name.map(|name| (value, name)));
     }
     done.names.sort();
     done.names.dedup();
