@@ -32,8 +32,9 @@ const CHUNK: usize = 4096;
 /// Bytes of the stack on which memory is put back.
 const STACK: usize = 64 << 10;
 
-// `schedlab_again_keep(place, keep, arg)`: notes where it stands, calls `keep(arg)`, and returns 0. It returns again, with
-// 1, when memory is as it was then, from `schedlab_again_go(place)`. The registers that a call keeps lie on the stack.
+// `schedlab_again_keep(place, keep, arg)`: notes where it stands, calls `keep(arg)`, and returns 0. It returns again,
+// with 1, when memory is as it was then, from `schedlab_again_go(place)`. The registers that a call keeps lie on the
+// stack.
 // `schedlab_again_on(stack, what, arg)`: `what(arg)` on another stack, for good.
 global_asm!(
     ".globl schedlab_again_keep",

@@ -64,7 +64,8 @@ impl Places {
         (RAM..RAM + RAM_LEN).contains(&at).then(|| format!("ram+{:#x}", at - RAM))
     }
 
-    /// A distance from the object to simulated memory, as per-CPU offsets are. The object lies elsewhere in each process.
+    /// A distance from the object to simulated memory, as per-CPU offsets are. The object lies elsewhere in each
+    /// process.
     fn distance(&self, value: usize) -> Option<String> {
         let at = value.wrapping_add(self.object);
         let is_in_ram = (RAM..RAM + RAM_LEN).contains(&at);
