@@ -19,12 +19,12 @@
 //!
 //! As RaceFuzzer (Sen, PLDI 2008) waits at one access for the other; by address as Snowboard (Gong, SOSP 2021).
 
-use std::collections::HashMap;
-
 use schedlab_linux::race::{RaceEvent, SAYS_LOCKED, SAYS_RELEASE};
 use schedlab_stdx::Random;
 use schedlab_units::Span;
 
+use super::groups::Groups;
+use super::hb::ByAddress;
 use super::order::{Stop, Until};
 
 /// How long a CPU stands if nothing changes.
@@ -45,32 +45,6 @@ struct Look {
     size: u8,
 }
 
-/// Looks by line of code.
-#[derive(Clone, Debug, Default)]
-struct Lines {
-    looks: Vec<Look>,
-    begins: Vec<usize>,
-}
-
-impl Lines {
-    fn of(mut looks: Vec<Look>) -> Lines {
-        looks.sort_by_key(|look| look.code);
-        let is_first = |n: &usize| *n == 0 || looks[n - 1].code != looks[*n].code;
-        let begins = (0..looks.len()).filter(is_first).collect();
-        Lines { looks, begins }
-    }
-
-    /// Each line with equal chances, then one of its looks.
-    fn pick(&self, random: &mut Random) -> Option<Look> {
-        if self.begins.is_empty() {
-            return None;
-        }
-        let line = random.below(self.begins.len() as u64) as usize;
-        let end = self.begins.get(line + 1).copied().unwrap_or(self.looks.len());
-        Some(*random.pick(&self.looks[self.begins[line]..end]))
-    }
-}
-
 /// What is known of a place in memory.
 #[derive(Default)]
 struct Memory {
@@ -85,8 +59,9 @@ struct Memory {
 /// Where CPUs meet.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Conflicts {
-    all: Lines,
-    free: Lines,
+    /// By line of code.
+    all: Groups<Look>,
+    free: Groups<Look>,
     /// Of each CPU, in order.
     by_cpu: Vec<Vec<Look>>,
 }
@@ -99,9 +74,9 @@ fn changes(kind: u8) -> bool {
 impl Conflicts {
     pub(super) fn of(events: &[RaceEvent], nr_cpus: usize) -> Conflicts {
         // locks as bits; those beyond 128 count as none
-        let mut bits: HashMap<u64, u128> = HashMap::new();
+        let mut bits: ByAddress<u128> = ByAddress::default();
         let mut held = vec![0u128; nr_cpus];
-        let mut memory: HashMap<u64, Memory> = HashMap::new();
+        let mut memory: ByAddress<Memory> = ByAddress::default();
         let mut looks: Vec<(Look, u128, bool)> = Vec::new();
         for event in events.iter().filter(|event| usize::from(event.cpu) < nr_cpus) {
             let mine = &mut held[usize::from(event.cpu)];
@@ -139,8 +114,8 @@ impl Conflicts {
                 free.push(look);
             }
         }
-        let all = Lines::of(by_cpu.iter().flatten().copied().collect());
-        Conflicts { all, free: Lines::of(free), by_cpu }
+        let by_line = |looks| Groups::of(looks, |look: &Look| look.code);
+        Conflicts { all: by_line(by_cpu.concat()), free: by_line(free), by_cpu }
     }
 
     /// Looks behind this point of a CPU, so many points at most.
@@ -194,7 +169,7 @@ impl Conflicts {
     /// Lines of looks in all, and of those that are free.
     #[cfg(test)]
     fn count(&self) -> (usize, usize) {
-        (self.all.begins.len(), self.free.begins.len())
+        (self.all.len(), self.free.len())
     }
 }
 
@@ -233,7 +208,7 @@ mod tests {
         ];
         let conflicts = Conflicts::of(&events, 2);
         assert_eq!(conflicts.count(), (2, 1));
-        assert_eq!(conflicts.free.looks[0].at, 12);
+        assert_eq!(conflicts.free.members()[0].at, 12);
         let mut random = Random::for_part(1, 1);
         let ats: Vec<u64> = (0..200).map(|_| conflicts.by_line(&mut random).unwrap().0.at).collect();
         assert!(ats.iter().all(|at| (1..=12 + BEHIND).contains(at)) && ats.contains(&12), "{ats:?}");

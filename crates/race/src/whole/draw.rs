@@ -35,6 +35,7 @@ use schedlab_stdx::Random;
 use schedlab_units::Span;
 
 use super::conflict::Conflicts;
+use super::groups::Groups;
 use super::hb::ByAddress;
 use super::order::Stop;
 use crate::strategy::Strategy;
@@ -85,23 +86,24 @@ struct Shared {
 /// Where CPUs can stop.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Places {
-    /// The same points by line of code, and where each line's begin.
-    by_code: Vec<Shared>,
-    lines: Vec<usize>,
-    /// The windows by their keys, and where each key's begin.
-    windows: Vec<Window>,
-    kinds: Vec<usize>,
+    /// The points at which what is touched is shared, by line of code.
+    lines: Groups<Shared>,
+    /// Of the schedule without stops: its windows by their keys.
+    windows: Groups<Window>,
     /// Per CPU: the points at which what it touches is shared.
     shared: Vec<Vec<u64>>,
     /// Per CPU: all its points.
     all: Vec<u64>,
+    /// Of the schedule without stops.
     conflicts: Conflicts,
 }
 
 impl Places {
     /// From the schedule without stops.
     pub(super) fn of(events: &[RaceEvent], all: Vec<u64>) -> Places {
-        Places::behind(events, all, &[])
+        let conflicts = Conflicts::of(events, all.len());
+        let windows = Groups::of(windows(events), |window| window.key);
+        Places { windows, conflicts, ..Places::behind(events, all, &[]) }
     }
 
     /// From the schedule of a trunk: what comes behind the first of its stops.
@@ -135,20 +137,13 @@ impl Places {
                 by_code.push(Shared { code: event.code, cpu: u32::from(event.cpu), at: u64::from(event.at) });
             }
         }
-        by_code.sort_by_key(|point| point.code);
-        let is_first = |n: &usize| *n == 0 || by_code[n - 1].code != by_code[*n].code;
-        let lines = (0..by_code.len()).filter(is_first).collect();
-        let windows = windows(events);
-        let is_first = |n: &usize| *n == 0 || windows[n - 1].key != windows[*n].key;
-        let kinds = (0..windows.len()).filter(is_first).collect();
-        let conflicts = Conflicts::of(events, all.len());
-        Places { by_code, lines, windows, kinds, shared, all, conflicts }
+        let lines = Groups::of(by_code, |point| point.code);
+        Places { lines, shared, all, ..Places::default() }
     }
 
     /// Lines of code at which what is touched is shared, and that `other` has not.
     pub(super) fn new_lines(&self, other: &Places) -> usize {
-        let has = |code: u64| other.by_code.binary_search_by_key(&code, |point| point.code).is_ok();
-        self.lines.iter().filter(|first| !has(self.by_code[**first].code)).count()
+        self.lines.nr_missing(&other.lines)
     }
 
     /// Points in all, and those at which what is touched is shared.
@@ -180,20 +175,16 @@ impl Places {
 
     /// A line of code, each with equal chances; then one of its points.
     fn by_line(&self, random: &mut Random) -> Option<Stop> {
-        if self.lines.is_empty() {
-            return self.one(random);
+        match self.lines.pick(random) {
+            Some(point) => Some(Stop::new(point.cpu, point.at, hold(random))),
+            None => self.one(random),
         }
-        let line = random.below(self.lines.len() as u64) as usize;
-        let begin = self.lines[line];
-        let end = self.lines.get(line + 1).copied().unwrap_or(self.by_code.len());
-        let point = *random.pick(&self.by_code[begin..end]);
-        Some(Stop::new(point.cpu, point.at, hold(random)))
     }
 
     /// Stops in a window, of each kind with equal chances, most often between the looks behind it, and now and then
     /// anywhere.
     fn in_window(&self, random: &mut Random) -> Vec<Stop> {
-        let Some(Window { cpu, from, to, .. }) = self.window(random) else {
+        let Some(Window { cpu, from, to, .. }) = self.windows.pick(random) else {
             return self.with_mixed(Vec::new(), 1 + random.below(3), random);
         };
         let at = from + 1 + random.below((to - from).max(1));
@@ -211,7 +202,7 @@ impl Places {
     /// stands in a window as often as not.
     fn by_conflict(&self, random: &mut Random) -> Vec<Stop> {
         let in_window = |random: &mut Random| {
-            let window = self.window(random)?;
+            let window = self.windows.pick(random)?;
             let window_of = (window.from, window.to);
             let (stop, memory) = self.conflicts.in_window(window.cpu, window_of, LOOKS, random)?;
             Some((stop, memory, window.to))
@@ -229,16 +220,6 @@ impl Places {
         }
         let more = u64::from(random.below(4) == 0);
         self.with_mixed(stops, more, random)
-    }
-
-    /// A window of each kind with equal chances.
-    fn window(&self, random: &mut Random) -> Option<Window> {
-        if self.kinds.is_empty() {
-            return None;
-        }
-        let kind = random.below(self.kinds.len() as u64) as usize;
-        let end = self.kinds.get(kind + 1).copied().unwrap_or(self.windows.len());
-        Some(*random.pick(&self.windows[self.kinds[kind]..end]))
     }
 
     /// A stop of the same CPU, a little later.
@@ -341,7 +322,7 @@ fn is_mixed(strategy: Strategy) -> bool {
     matches!(strategy, Strategy::Mix | Strategy::Pos)
 }
 
-/// The windows of a schedule, by their keys: those of locks that several CPUs take.
+/// The windows of a schedule, with their keys: those of locks that several CPUs take.
 fn windows(events: &[RaceEvent]) -> Vec<Window> {
     let mut takers: ByAddress<u64> = HashMap::default();
     for event in events.iter().filter(|e| e.what() == SAYS_LOCKED) {
@@ -372,9 +353,7 @@ fn windows(events: &[RaceEvent]) -> Vec<Window> {
         let key = codes.get(seen + WINDOW_KEY).or(codes.last()).copied().unwrap_or_default();
         Window { key, ..window }
     };
-    let mut windows: Vec<Window> = found.into_iter().map(key).collect();
-    windows.sort_by_key(|window| window.key);
-    windows
+    found.into_iter().map(key).collect()
 }
 
 fn in_order(mut stops: Vec<Stop>) -> Vec<Stop> {

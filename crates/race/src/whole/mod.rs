@@ -15,6 +15,7 @@ mod again;
 pub mod build;
 mod conflict;
 mod draw;
+mod groups;
 mod hb;
 pub mod known;
 mod order;
