@@ -272,8 +272,8 @@ impl Schedule {
                 }
                 "end" => return Ok(schedule),
                 _ => {
-                    let expected =
-                        "'cpu0 at 4 -> cpu1', '... flush N', '... stale N', '... hold TIME', or 'end'";
+                    let expected = "'cpu0 at 4 -> cpu1', '... flush N', '... stale N', '... hold TIME', \
+                         '... hold TIME until interrupt', '... hold TIME until change 1-8 ram+0x40', or 'end'";
                     schedule.choices.push(Choice::parse(line).ok_or_else(|| bad(n, line, expected))?);
                 }
             }
