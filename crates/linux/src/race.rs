@@ -14,12 +14,37 @@ use std::ffi::{CStr, c_char};
 
 use schedlab_units::CpuId;
 
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 #[repr(C)]
 struct RaceCpu {
     at: u64,
     stop_at: u64,
+    late_at: u64,
+    late: *const LateStore,
+    nr_late: u64,
+}
+
+/// A store that others do not see yet (`linux/arch-warp/kernel/race_late.c`).
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LateStore {
+    /// The CPU's point that stores, from 1.
+    pub at: u64,
+    /// 1: that store alone; 0: those behind it, too.
+    pub one: u64,
+}
+
+/// What a store of the kernel's may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum RaceModel {
+    /// Seen at once.
+    Sc = 0,
+    /// Late, in order, until the next atomic operation or full barrier.
+    Tso = 1,
+    /// Late in any order that barriers and releases leave; atomic operations without a result, too.
+    Lkmm = 2,
 }
 
 /// Something that a CPU did at a point, as the kernel writes it.
@@ -35,7 +60,7 @@ pub struct RaceEvent {
     /// Which CPU.
     pub cpu: u16,
     /// [`PointKind`](schedlab_machine::kernel::PointKind)'s number, or one of [`SAYS_LOCKED`] and its neighbours; with
-    /// [`SAID`] within `data_race()`.
+    /// [`SAID`] within `data_race()`, with [`LATE`] a store that others do not see yet, with [`RELAXED`] an atomic operation without a result.
     pub kind: u8,
     /// Bytes; 255: more.
     pub size: u8,
@@ -51,13 +76,25 @@ pub const SAYS_RELEASE: u8 = 17;
 pub const SAYS_WRITER: u8 = 18;
 /// [`RaceEvent::kind`]: `ASSERT_EXCLUSIVE_ACCESS()`: nobody else touches it.
 pub const SAYS_ACCESS: u8 = 19;
+/// [`RaceEvent::kind`]: a full barrier; also where code without points orders anything.
+pub const SAYS_MB: u8 = 20;
+/// [`RaceEvent::kind`]: a write barrier.
+pub const SAYS_WMB: u8 = 21;
+/// [`RaceEvent::kind`]: `smp_store_release()`: the store comes next.
+pub const SAYS_STORE_RELEASE: u8 = 24;
+/// [`RaceEvent::kind`]: the CPU's late stores are seen from here on.
+pub const SAYS_SEEN: u8 = 25;
+/// On top of [`RaceEvent::kind`]: a store that others do not see yet.
+pub const LATE: u8 = 0x20;
 /// On top of [`RaceEvent::kind`]: the source says that this access may race.
 pub const SAID: u8 = 0x40;
+/// On top of [`RaceEvent::kind`]: an atomic operation without a result, which orders nothing.
+pub const RELAXED: u8 = 0x80;
 
 impl RaceEvent {
-    /// The kind without [`SAID`].
+    /// The kind without [`LATE`], [`SAID`] and [`RELAXED`].
     pub fn what(&self) -> u8 {
-        self.kind & !SAID
+        self.kind & !(LATE | SAID | RELAXED)
     }
 
     /// Whether a CPU can stop there.
@@ -74,6 +111,7 @@ struct Race {
     sizeof_event: u32,
     on: u32,
     reserved: u32,
+    model: *mut u32,
     pinned: u64,
     cpus: *mut RaceCpu,
     trace: *mut RaceEvent,
@@ -121,7 +159,10 @@ impl RaceControl {
         for cpu in 0..self.nr_cpus {
             let c = self.cpu(CpuId(cpu));
             // SAFETY: `c` points into the table; nothing runs.
-            unsafe { ((*c).at, (*c).stop_at) = (0, u64::MAX) };
+            unsafe {
+                ((*c).at, (*c).stop_at) = (0, u64::MAX);
+                ((*c).late_at, (*c).late, (*c).nr_late) = (u64::MAX, std::ptr::null(), 0);
+            };
         }
         // SAFETY: the table is valid; nothing runs.
         unsafe { (*self.race).on = u32::from(on) };
@@ -137,6 +178,25 @@ impl RaceControl {
     pub fn stop_before(&self, cpu: CpuId, at: Option<u64>) {
         // SAFETY: `cpu()` points into the table; nothing runs.
         unsafe { (*self.cpu(cpu)).stop_at = at.unwrap_or(u64::MAX) };
+    }
+
+    /// The kernel's stores are late as this model has it.
+    pub fn set_model(&self, model: RaceModel) {
+        // SAFETY: the table is valid; nothing runs.
+        unsafe { *(*self.race).model = model as u32 };
+    }
+
+    /// These stores of the CPU are late, in the order of their points.
+    ///
+    /// # Safety
+    /// They stay where they are as long as this kernel is resumed.
+    pub unsafe fn make_late(&self, cpu: CpuId, stores: &[LateStore]) {
+        let c = self.cpu(cpu);
+        // SAFETY: `c` points into the table; nothing runs.
+        unsafe {
+            ((*c).late, (*c).nr_late) = (stores.as_ptr(), stores.len() as u64);
+            (*c).late_at = stores.first().map_or(u64::MAX, |first| first.at);
+        }
     }
 
     /// The tasks of these ids, below 64, sleep and compute in `migrate_disable()` sections, every other time.
@@ -174,9 +234,12 @@ impl RaceControl {
     }
 
     fn ask(&self, when: u32) -> Option<String> {
-        // SAFETY: a function of the kernel's that reads, and takes no lock; its text lies in the kernel.
+        // SAFETY: a function of the kernel's that reads, and takes no lock; its text lies in the kernel. It runs on no
+        // CPU, so that what it reads is no point, and its barriers order nothing.
         unsafe {
+            let on = std::mem::replace(&mut (*self.race).on, 0);
             let why = ((*self.race).check)(when);
+            (*self.race).on = on;
             (!why.is_null()).then(|| CStr::from_ptr(why).to_string_lossy().into_owned())
         }
     }

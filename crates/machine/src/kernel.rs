@@ -445,13 +445,15 @@ pub enum PointKind {
     MarkedRead = 7,
     /// Before a write that the source marks as shared (`WRITE_ONCE()`).
     MarkedWrite = 8,
+    /// Before a barrier, while this CPU has stores that others do not see yet.
+    Barrier = 9,
 }
 
 impl PointKind {
     /// All kinds, in order of number.
-    pub const ALL: [PointKind; 9] = {
+    pub const ALL: [PointKind; 10] = {
         use PointKind::*;
-        [Relax, Atomic, Lock, Unlock, InterruptsOn, Read, Write, MarkedRead, MarkedWrite]
+        [Relax, Atomic, Lock, Unlock, InterruptsOn, Read, Write, MarkedRead, MarkedWrite, Barrier]
     };
 
     /// The kind of this number.

@@ -41,6 +41,17 @@ pub enum ChoiceKind {
     Hold(u64),
     /// The same, for so many ns at most.
     Until(u64, Ends),
+    /// Of a whole scheduler: the store at this point is seen late.
+    Late(Later),
+}
+
+/// Which stores are late.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Later {
+    /// This one alone.
+    One,
+    /// Those behind it, too.
+    All,
 }
 
 /// What ends a hold before its time is over.
@@ -129,6 +140,8 @@ impl fmt::Display for Choice {
             ChoiceKind::Flush(place) => write!(f, "cpu{cpu} at {at} flush {place}"),
             ChoiceKind::Stale(age) => write!(f, "cpu{cpu} at {at} stale {age}"),
             ChoiceKind::Hold(ns) => write!(f, "cpu{cpu} at {at} hold {}", Span::from_ns(*ns)),
+            ChoiceKind::Late(Later::One) => write!(f, "cpu{cpu} at {at} late one"),
+            ChoiceKind::Late(Later::All) => write!(f, "cpu{cpu} at {at} late all"),
             ChoiceKind::Until(ns, ends) => {
                 write!(f, "cpu{cpu} at {at} hold {} until {ends}", Span::from_ns(*ns))
             }
@@ -153,6 +166,8 @@ impl Choice {
             "flush" => ChoiceKind::Flush(value.parse().ok()?),
             "stale" => ChoiceKind::Stale(value.parse().ok()?),
             "hold" => ChoiceKind::Hold(value.parse::<Span>().ok()?.as_ns()),
+            "late" if value == "one" => ChoiceKind::Late(Later::One),
+            "late" if value == "all" => ChoiceKind::Late(Later::All),
             _ => return None,
         };
         Some(Choice { cpu: number(cpu)?, at: at.parse().ok()?, what })
@@ -272,8 +287,8 @@ impl Schedule {
                 }
                 "end" => return Ok(schedule),
                 _ => {
-                    let expected = "'cpu0 at 4 -> cpu1', '... flush N', '... stale N', '... hold TIME', \
-                         '... hold TIME until interrupt', '... hold TIME until change 1-8 ram+0x40', or 'end'";
+                    let expected = "'cpu0 at 4 -> cpu1', '... flush N', '... stale N', '... late one', \
+                         '... late all', '... hold TIME', '... hold TIME until interrupt', '... hold TIME until change 1-8 ram+0x40', or 'end'";
                     schedule.choices.push(Choice::parse(line).ok_or_else(|| bad(n, line, expected))?);
                 }
             }
@@ -305,6 +320,8 @@ mod tests {
                 Choice { cpu: 1, at: 9, what: ChoiceKind::Stale(1) },
                 Choice { cpu: 1, at: 12, what: ChoiceKind::Hold(4_100_000) },
                 Choice { cpu: 0, at: 812, what: ChoiceKind::Hold(0) },
+                Choice { cpu: 0, at: 810, what: ChoiceKind::Late(Later::One) },
+                Choice { cpu: 1, at: 811, what: ChoiceKind::Late(Later::All) },
                 Choice { cpu: 0, at: 813, what: ChoiceKind::Until(1000, Ends::Interrupt) },
                 Choice { cpu: 0, at: 814, what: ChoiceKind::Until(0, Ends::Changed(Memory::Ram(0x40), 4)) },
                 Choice { cpu: 1, at: 9, what: ChoiceKind::Until(5, Ends::ChangedNow(Memory::Object(8), 1)) },

@@ -17,6 +17,8 @@
 
 void warp_leave(unsigned int why)
 {
+	if (why != WARP_POINT)
+		WARP_RACE_SEEN();
 	warp_this->why = why;
 	warp_to_host();
 }
@@ -96,6 +98,7 @@ static void warp_pause_before_schedule(void)
  */
 static __always_inline void warp_interrupts(struct pt_regs *regs)
 {
+	WARP_RACE_SEEN();
 	while (warp_this->pending) {
 		unsigned int irq = warp_this->pending & -warp_this->pending;
 		struct pt_regs *old;

@@ -40,14 +40,15 @@ static long warp_block(u64 wake_ns, unsigned int flags)
 	ktime_t expires = ns_to_ktime(wake_ns - warp_now_ns) + ktime_get();
 
 	warp_race_block();
-	set_current_state(flags & WARP_F_UNINTERRUPTIBLE ? TASK_UNINTERRUPTIBLE : TASK_INTERRUPTIBLE);
-	/* the sleeper's side: state first, then the condition (warp_ask_wakeup() has the other) */
-	if (warp_is_woken(current))
-		;
-	else if (wake_ns == ~0ULL)
-		schedule();
-	else
-		schedule_hrtimeout_range(&expires, 0, HRTIMER_MODE_ABS);
+	while (warp_may_sleep(flags & WARP_F_UNINTERRUPTIBLE ? TASK_UNINTERRUPTIBLE : TASK_INTERRUPTIBLE)) {
+		if (wake_ns == ~0ULL)
+			schedule();
+		else if (!schedule_hrtimeout_range(&expires, 0, HRTIMER_MODE_ABS))
+			break;
+		/* a wakeup that was under way when the last block ended early may end this one: look again */
+		if (!IS_ENABLED(CONFIG_WARP_RACE))
+			break;
+	}
 	__set_current_state(TASK_RUNNING);
 	warp_forget_wakeup(current);
 	return 0;

@@ -12,18 +12,15 @@
 #include <linux/sched.h>
 #include "versions.h"
 #include "warp.h"
+#include "race_late.h"
 
 /* Mirrored in crates/linux/src/race.rs. */
-struct warp_race_cpu {
-	unsigned long long at;		/* kernel: points so far */
-	unsigned long long stop_at;	/* simulator: the point to stop before; ~0: none */
-};
 struct warp_race_event {
 	unsigned long long address;
 	unsigned long long code;
 	unsigned int at;		/* the CPU's points so far */
 	unsigned short cpu;
-	unsigned char kind;		/* WARP_POINT_*, WARP_SAYS_*; WARP_SAID: within data_race() */
+	unsigned char kind;		/* WARP_POINT_*, WARP_SAYS_*, and WARP_LATE, _SAID, _RELAXED */
 	unsigned char size;		/* 0xff: longer */
 	unsigned long long value;	/* before the access, up to 8 bytes */
 };
@@ -31,6 +28,7 @@ struct warp_race {
 	unsigned int version, sizeof_race, sizeof_cpu, sizeof_event;
 	unsigned int on;		/* simulator: points count */
 	unsigned int reserved;
+	unsigned int *model;		/* WARP_MODEL_* */
 	unsigned long long pinned;	/* simulator: tasks by id that enter and leave migrate_disable() at their blocks */
 	struct warp_race_cpu *cpus;
 	struct warp_race_event *trace;	/* simulator: NULL: none */
@@ -39,12 +37,13 @@ struct warp_race {
 	const char *(*check)(unsigned int at_rest);
 };
 
-static struct warp_race_cpu warp_race_cpus[NR_CPUS];
+struct warp_race_cpu warp_race_cpus[NR_CPUS];
 static struct warp_race warp_race_state = {
-	.version = 2,
+	.version = 3,
 	.sizeof_race = sizeof(struct warp_race),
 	.sizeof_cpu = sizeof(struct warp_race_cpu),
 	.sizeof_event = sizeof(struct warp_race_event),
+	.model = &warp_race_model,
 	.cpus = warp_race_cpus,
 };
 
@@ -87,33 +86,53 @@ static __always_inline bool warp_race_private(const volatile void *address)
 	       a - (unsigned long)warp_cpus < sizeof(struct warp_cpu) * NR_CPUS;
 }
 
-/* A point that is noted, or stopped before. */
-static noinline void warp_race_slow(unsigned int what, const volatile void *address, unsigned long code)
+void warp_race_noted(unsigned int what, const volatile void *address, unsigned long code)
 {
-	struct warp_race *race = &warp_race_state;
-	struct warp_race_cpu *c = &warp_race_cpus[warp_this->id];
-
-	if (c->at >= c->stop_at) {
-		c->stop_at = ~0ULL;
-		warp_this->point = what;
-		warp_this->point_address = address;
-		warp_this->point_code = (const void *)code;
-		warp_leave(WARP_POINT);
-		if (warp_this->irq_on && warp_this->pending) {
-			/* what an interrupt does is not what the source said may race */
-			unsigned char said = current->thread.said;
-
-			current->thread.said = 0;
-			warp_interrupt_kernel();
-			current->thread.said = said;
-		}
-	}
-	if (race->trace)
+	if (warp_race_state.trace)
 		warp_race_note(what, address, code);
 }
 
+/* This CPU stops here: others run, and do not see its late stores. */
+static noinline void warp_race_stop(unsigned int what, const volatile void *address, unsigned long code)
+{
+	warp_race_cpus[warp_this->id].stop_at = ~0ULL;
+	warp_this->point = what & ~WARP_RELAXED;
+	warp_this->point_address = address;
+	warp_this->point_code = (const void *)code;
+	if (unlikely(warp_race_nr_late)) {
+		warp_race_late_hide();
+		warp_leave(WARP_POINT);
+		warp_race_late_show();
+	} else {
+		warp_leave(WARP_POINT);
+	}
+	if (warp_this->irq_on && warp_this->pending) {
+		/* what an interrupt does is not what the source said may race */
+		unsigned char said = current->thread.said;
+
+		current->thread.said = 0;
+		warp_interrupt_kernel();
+		current->thread.said = said;
+	}
+}
+
+/* A point that is noted, stopped before, or that concerns late stores. */
+static noinline void warp_race_slow(unsigned int what, const volatile void *address, unsigned long code,
+				    unsigned int op, unsigned long value)
+{
+	struct warp_race_cpu *c = &warp_race_cpus[warp_this->id];
+
+	if (c->at >= c->stop_at)
+		warp_race_stop(what, address, code);
+	c = &warp_race_cpus[warp_this->id];	/* an interrupt may have ended on another CPU */
+	if (unlikely(c->at >= c->late_at) && warp_race_late_point(c, what, address, op, value))
+		what |= WARP_LATE;
+	warp_race_noted(what, address, code);
+}
+
 /* Of 50,000 points in a schedule some ten are slow: what stands here saves no registers. */
-static __always_inline void warp_race_at(unsigned int what, const volatile void *address, unsigned long code)
+static __always_inline void warp_race_at(unsigned int what, const volatile void *address, unsigned long code,
+					 unsigned int op, unsigned long value)
 {
 	struct warp_race *race = &warp_race_state;
 	struct warp_race_cpu *c;
@@ -122,8 +141,8 @@ static __always_inline void warp_race_at(unsigned int what, const volatile void 
 		return;
 	c = &warp_race_cpus[warp_this->id];
 	c->at++;
-	if (unlikely(c->at >= c->stop_at || race->trace))
-		warp_race_slow(what, address, code);
+	if (unlikely(c->at >= c->stop_at || c->at >= c->late_at || race->trace))
+		warp_race_slow(what, address, code, op, value);
 }
 
 void warp_race_said_begin(void) { current->thread.said++; }
@@ -157,20 +176,41 @@ void warp_race_exit(void)
 
 void warp_race_point(unsigned int what, const volatile void *address)
 {
-	warp_race_at(what, address, (unsigned long)__builtin_return_address(0));
+	warp_race_at(what, address, (unsigned long)__builtin_return_address(0), 0, 0);
+}
+
+void warp_race_relaxed(unsigned int what, const volatile void *address, unsigned int op, unsigned long value)
+{
+	warp_race_at(what, address, (unsigned long)__builtin_return_address(0), op, value);
 }
 
 void warp_race_says(unsigned int what, const volatile void *address)
 {
-	if (unlikely(warp_race_state.on && warp_race_state.trace))
-		warp_race_note(what, address, (unsigned long)__builtin_return_address(0));
+	struct warp_race_cpu *c;
+
+	if (likely(!warp_race_state.on))
+		return;
+	c = &warp_race_cpus[warp_this->id];
+	if (unlikely(warp_race_nr_late || c->late_at == 0)) {
+		unsigned long code = (unsigned long)__builtin_return_address(0);
+
+		/* a stop behind a late store comes before what makes it be seen, even where no point is */
+		if (c->stop_at == c->at + 1 && warp_race_late_ends(what, address)) {
+			c->at++;
+			warp_race_stop(WARP_POINT_BARRIER, NULL, code);
+			warp_race_noted(WARP_POINT_BARRIER, NULL, code);
+			c = &warp_race_cpus[warp_this->id];
+		}
+		warp_race_late_says(c, what, address);
+	}
+	warp_race_noted(what, address, (unsigned long)__builtin_return_address(0));
 }
 
 #define WARP_TSAN(name, kind, size)						\
 void __tsan_##name(void *address);						\
 void __tsan_##name(void *address)						\
 {										\
-	warp_race_at((kind) | (size) << 8, address, (unsigned long)__builtin_return_address(0)); \
+	warp_race_at((kind) | (size) << 8, address, (unsigned long)__builtin_return_address(0), 0, 0); \
 }
 #define WARP_TSAN_SIZES(name, kind)						\
 	WARP_TSAN(name##1, kind, 1) WARP_TSAN(name##2, kind, 2) WARP_TSAN(name##4, kind, 4)	\
@@ -187,12 +227,12 @@ WARP_TSAN_SIZES(unaligned_volatile_write, WARP_POINT_MARKED_WRITE)
 void __tsan_read_range(void *address, long size);
 void __tsan_read_range(void *address, long size)
 {
-	warp_race_at(WARP_POINT_READ | (unsigned int)size << 8, address, (unsigned long)__builtin_return_address(0));
+	warp_race_at(WARP_POINT_READ | (unsigned int)size << 8, address, (unsigned long)__builtin_return_address(0), 0, 0);
 }
 void __tsan_write_range(void *address, long size);
 void __tsan_write_range(void *address, long size)
 {
-	warp_race_at(WARP_POINT_WRITE | (unsigned int)size << 8, address, (unsigned long)__builtin_return_address(0));
+	warp_race_at(WARP_POINT_WRITE | (unsigned int)size << 8, address, (unsigned long)__builtin_return_address(0), 0, 0);
 }
 void __tsan_func_entry(void *pc);
 void __tsan_func_entry(void *pc) { }

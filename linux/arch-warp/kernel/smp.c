@@ -20,6 +20,7 @@ void warp_post(int cpu, unsigned int irq)
 {
 	struct warp_cpu *c = &warp_cpus[cpu];
 
+	WARP_RACE_SEEN();
 	if (c == warp_this) {
 		c->pending |= irq;
 		if (c->irq_on)

@@ -24,13 +24,10 @@ static inline unsigned int warp_task_id(const struct task_struct *p)
 	return p->pid ? WARP_TASK_KTHREAD | p->pid : WARP_TASK_IDLE;
 }
 
-/*
- * Flavour race: a wakeup can come at any point of the way to sleep. As everywhere in the kernel, the waker says so first,
- * and the sleeper looks once its state is set. Else a task sleeps before anything else can happen.
- */
 #ifdef CONFIG_WARP_RACE
-static inline void warp_ask_wakeup(struct task_struct *p) { WRITE_ONCE(p->thread.woken, 1); }
-static inline bool warp_is_woken(struct task_struct *p) { return READ_ONCE(p->thread.woken); }
+/* race_wait.c: the waker says so; the sleeper sets its state, and looks */
+void warp_ask_wakeup(struct task_struct *p);
+bool warp_may_sleep(unsigned int state);
 static inline void warp_forget_wakeup(struct task_struct *p) { WRITE_ONCE(p->thread.woken, 0); }
 /* race.c: a task blocks, a task ends; race_check.c: what does not hold, or NULL */
 void warp_race_block(void);
@@ -43,7 +40,11 @@ const char *warp_race_requests(void);
 const char *warp_race_rest_lists(void);
 #else
 static inline void warp_ask_wakeup(struct task_struct *p) { }
-static inline bool warp_is_woken(struct task_struct *p) { return false; }
+static inline bool warp_may_sleep(unsigned int state)
+{
+	set_current_state(state);
+	return true;	/* a task sleeps before anything else can happen */
+}
 static inline void warp_forget_wakeup(struct task_struct *p) { }
 static inline void warp_race_block(void) { }
 static inline void warp_race_exit(void) { }

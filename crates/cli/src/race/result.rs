@@ -7,7 +7,7 @@ use crate::ui::Ui;
 use schedlab_race::compile::Compiled;
 use schedlab_race::explore::{Explored, Finding, Plan};
 use schedlab_race::study::{self, Explained};
-use schedlab_race::{MemoryModel, Scenario};
+use schedlab_race::{Choice, ChoiceKind, MemoryModel, Scenario};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -51,7 +51,12 @@ pub(super) fn report(
             }
             step.now(format!("shrinking: {}", finding.text));
             let shrunk = plan.shrink(finding).map_err(fault)?;
-            let weak_only = plan.model != MemoryModel::Sc && !is_found_by_order(plan, scenarios, finding)?;
+            // a whole scheduler's schedule says so itself: without a late store the finding is not shown
+            let is_late = |choice: &Choice| matches!(choice.what, ChoiceKind::Late(_));
+            let weak_only = match plan.compiled.is_whole() {
+                true => shrunk.choices.iter().any(is_late),
+                false => plan.model != MemoryModel::Sc && !is_found_by_order(plan, scenarios, finding)?,
+            };
             reported.push(ReportedFinding {
                 finding: shrunk,
                 scenario: explored.scenario.clone(),

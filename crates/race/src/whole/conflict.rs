@@ -166,6 +166,18 @@ impl Conflicts {
         Some(Stop { cpu: look.cpu, at: look.at, hold: most_of(random), until: Some(changed(&look, random)) })
     }
 
+    /// A stop before point `to` of a CPU whose store at point `from` is late. It ends, two times in three, when another
+    /// CPU changes what was looked at between, or an interrupt comes.
+    pub(super) fn while_late(&self, cpu: u32, (from, to): (u64, u64), random: &mut Random) -> Stop {
+        let looks = self.behind(cpu, from, to - from);
+        let until = match random.below(6) {
+            0 | 1 => None,
+            2 => Some(Until::Interrupt),
+            _ => (!looks.is_empty()).then(|| changed(random.pick(looks), random)),
+        };
+        Stop { cpu, at: to, hold: most_of(random), until }
+    }
+
     /// Lines of looks in all, and of those that are free.
     #[cfg(test)]
     fn count(&self) -> (usize, usize) {

@@ -37,7 +37,8 @@ use schedlab_units::Span;
 use super::conflict::Conflicts;
 use super::groups::Groups;
 use super::hb::ByAddress;
-use super::order::Stop;
+use super::late::Stores;
+use super::order::{Given, Stop};
 use crate::strategy::Strategy;
 
 /// How long a CPU stands, most often until nothing else happens at this instant: then the shortest lengths of the
@@ -49,6 +50,9 @@ const WINDOW_HOLDS_US: [u64; 8] = [0, 10, 100, 100, 100, 1000, 1000, 4100];
 const ANY_IN: u64 = 8;
 /// Most stops of a random walk.
 const WALK_MAX: u64 = 40;
+
+/// Late stores are drawn from a stream of their own.
+const LATE_SEED: u64 = 0x1a7e_1a7e;
 
 /// Schedules of a block, of which one in four has a trunk.
 pub(super) const BLOCK: u64 = 32;
@@ -276,6 +280,23 @@ impl Places {
         let mut random = Random::for_part(seed, index);
         let more = 1 + random.below(3);
         self.with_mixed(trunk.to_vec(), more, &mut random)
+    }
+
+    /// Under a weak model, three schedules of four have a late store and a stop while it is late; half of these keep
+    /// the stops that were drawn, too.
+    pub(super) fn with_late(&self, stops: Vec<Stop>, stores: &Stores, seed: u64, index: u64) -> Given {
+        let mut random = Random::for_part(seed.wrapping_add(LATE_SEED), index);
+        if index % 4 == 3 {
+            return Given { stops, late: Vec::new() };
+        }
+        let Some(mut given) = stores.draw(&self.conflicts, &mut random) else {
+            return Given { stops, late: Vec::new() };
+        };
+        if random.below(2) == 0 {
+            given.stops.extend(stops);
+        }
+        given.stops = in_order(given.stops);
+        given
     }
 
     /// The stops of schedule `index`; `None`: there is no such.

@@ -52,6 +52,13 @@ impl<T: Copy> Groups<T> {
         self.groups.len()
     }
 
+    /// Each group's members.
+    pub(super) fn groups(&self) -> impl Iterator<Item = &[T]> {
+        let begins = self.groups.iter().map(|(_, begin)| *begin);
+        let ends = begins.clone().skip(1).chain([self.members.len()]);
+        begins.zip(ends).map(|(begin, end)| &self.members[begin..end])
+    }
+
     #[cfg(test)]
     pub(super) fn members(&self) -> &[T] {
         &self.members

@@ -5,6 +5,7 @@
 //! scenario rt-push                CPUs, tasks, what the experimenter writes: scenario.rs
 //! a schedule                      which CPU stands at which of its points, for how long: order.rs
 //! many schedules                  one boot, a fork for each: serve.rs; drawn where memory is shared: draw.rs
+//! late stores                     others do not see them yet, under a weak model: late.rs
 //! ```
 //!
 //! What must hold is asked at each stop of the queues whose locks are free, of all when every CPU is at rest, and at
@@ -15,9 +16,11 @@ mod again;
 pub mod build;
 mod conflict;
 mod draw;
+mod given;
 mod groups;
 mod hb;
 pub mod known;
+mod late;
 mod order;
 mod page;
 mod replay;
@@ -90,6 +93,7 @@ impl Plan {
             object: self.compiled.object.clone(),
             name: scenario.name.clone(),
             scenario: scenario.text.clone(),
+            model: self.model,
             strategy: self.strategy,
             seed: self.seed,
             races: self.races,

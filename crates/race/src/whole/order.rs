@@ -21,7 +21,7 @@
 //! The order is also where one boot serves many schedules. When the scenario's first instant has come, [`Fork`] has
 //! its say: it forks, and what comes back is a child with a schedule.
 
-use schedlab_linux::race::RaceControl;
+use schedlab_linux::race::{LateStore, RaceControl};
 use schedlab_machine::kernel::{Kernel, Point, PointKind};
 use schedlab_machine::order::{Order, Ready, Turn, in_posted_order};
 use schedlab_units::{CpuId, Span, Time};
@@ -44,6 +44,23 @@ impl Stop {
     pub(crate) fn new(cpu: u32, at: u64, hold: Span) -> Stop {
         Stop { cpu, at, hold, until: None }
     }
+}
+
+/// A store that others see later than its CPU goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct Late {
+    pub(crate) cpu: u32,
+    /// The point that stores, from 1.
+    pub(crate) at: u64,
+    /// Those behind it are late, too.
+    pub(crate) all: bool,
+}
+
+/// A schedule.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Given {
+    pub(crate) stops: Vec<Stop>,
+    pub(crate) late: Vec<Late>,
 }
 
 /// What ends a stop before its time is over.
@@ -84,8 +101,8 @@ const STEPS_MAX: u64 = 50_000;
 
 /// What happens at the boundary between a boot and its schedules, and at the end of one.
 pub(crate) trait Fork {
-    /// The first instant of the scenario: comes back in a process that runs one schedule, with its stops.
-    fn fork(&mut self, control: &RaceControl) -> Vec<Stop>;
+    /// The first instant of the scenario: comes back in a process that runs one schedule, which it returns.
+    fn fork(&mut self, control: &RaceControl) -> Given;
     /// Something does not hold: the process ends here.
     fn wrong(&mut self, control: &RaceControl, why: String, sites: &[u64]) -> !;
 }
@@ -124,6 +141,8 @@ pub(crate) struct Explorer<F: Fork> {
     held: Vec<Option<Held>>,
     /// Of each CPU, next one last.
     stops: Vec<Vec<Stop>>,
+    /// Of each CPU, in order; the kernel reads them.
+    late: Vec<Vec<LateStore>>,
     /// Turns so far, and at which a CPU that spins had its last.
     turns: u64,
     changes: u64,
@@ -156,6 +175,7 @@ impl<F: Fork> Explorer<F> {
             ready: Vec::new(),
             held: vec![None; nr],
             stops: vec![Vec::new(); nr],
+            late: vec![Vec::new(); nr],
             turns: 0,
             changes: 1,
             spun: vec![0; nr],
@@ -215,13 +235,23 @@ impl<F: Fork> Explorer<F> {
     fn begin(&mut self, warned: usize) {
         let Some(control) = self.control else { return };
         self.warned = warned;
-        let stops = self.fork.fork(&control);
+        let Given { stops, late } = self.fork.fork(&control);
         self.is_live = true;
         control.set_on(true);
         for stop in stops {
             if let Some(list) = self.stops.get_mut(stop.cpu as usize) {
                 list.push(stop);
             }
+        }
+        for Late { cpu, at, all } in late {
+            if let Some(list) = self.late.get_mut(cpu as usize) {
+                list.push(LateStore { at, one: u64::from(!all) });
+            }
+        }
+        for (cpu, list) in self.late.iter_mut().enumerate() {
+            list.sort_by_key(|store| store.at);
+            // SAFETY: the lists are this explorer's, and are not touched again.
+            unsafe { control.make_late(CpuId(cpu as u32), list) };
         }
         for cpu in 0..self.stops.len() {
             self.stops[cpu].sort_by_key(|stop| std::cmp::Reverse(stop.at));

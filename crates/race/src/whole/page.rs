@@ -2,13 +2,13 @@
 
 use std::io;
 
-use super::order::Stop;
+use super::order::{Given, Late, Stop};
 
 /// Code addresses that are kept: of a finding, and pairs of them that nothing orders.
 const SITES: usize = 20;
 pub(super) const PAIRS: usize = 200;
 const TEXT: usize = 2000;
-/// Stops that a schedule may have if it is not its process's first.
+/// Stops, and late stores, that a schedule may have if it is not its process's first.
 const STOPS: usize = 256;
 
 /// How a schedule ended; plain data.
@@ -24,9 +24,11 @@ pub(super) struct Page {
     sites: [u64; 2 * PAIRS],
     /// Per CPU: its points.
     pub(super) points: [u64; 64],
-    /// What is to be run: its stops, and whether its accesses are recorded.
+    /// What is to be run, and whether its accesses are recorded.
     stops: [Stop; STOPS],
+    late: [Late; STOPS],
     nr_stops: u32,
+    nr_late: u32,
     /// As the server numbers what is recorded.
     pub(super) watch: u32,
 }
@@ -56,18 +58,22 @@ impl Page {
         (self.status, self.nr_sites, self.len) = (0, 0, 0);
     }
 
-    /// The next schedule; whether there is room for its stops.
-    pub(super) fn set_stops(&mut self, stops: &[Stop]) -> bool {
-        let fits = stops.len() <= STOPS;
+    /// The next schedule; whether there is room for it.
+    pub(super) fn give(&mut self, Given { stops, late }: &Given) -> bool {
+        let fits = stops.len() <= STOPS && late.len() <= STOPS;
         if fits {
             self.stops[..stops.len()].copy_from_slice(stops);
-            self.nr_stops = stops.len() as u32;
+            self.late[..late.len()].copy_from_slice(late);
+            (self.nr_stops, self.nr_late) = (stops.len() as u32, late.len() as u32);
         }
         fits
     }
 
-    pub(super) fn stops(&self) -> &[Stop] {
-        &self.stops[..self.nr_stops as usize]
+    pub(super) fn given(&self) -> Given {
+        Given {
+            stops: self.stops[..self.nr_stops as usize].to_vec(),
+            late: self.late[..self.nr_late as usize].to_vec(),
+        }
     }
 
     fn put(&mut self, text: &str) {

@@ -1,6 +1,6 @@
 //! A schedule of a whole scheduler as a story: what each CPU did around its stops.
 
-use schedlab_linux::race::{RaceEvent, SAYS_LOCKED, SAYS_RELEASE};
+use schedlab_linux::race::{LATE, RaceEvent, SAYS_LOCKED, SAYS_RELEASE, SAYS_SEEN};
 
 use super::order::Stop;
 use crate::schedule::Memory;
@@ -95,8 +95,8 @@ pub(super) fn tell(events: &[RaceEvent], stops: &[Stop], text_start: u64, places
     let from = events.len().saturating_sub(LAST);
     shown[from..].iter_mut().for_each(|s| *s = true);
     let mut gap = 0u64;
-    for (event, is_shown) in events.iter().zip(&shown).filter(|(e, _)| is_point(e) || e.what() == SAYS_LOCKED)
-    {
+    let is_told = |event: &RaceEvent| is_point(event) || matches!(event.what(), SAYS_LOCKED | SAYS_SEEN);
+    for (event, is_shown) in events.iter().zip(&shown).filter(|(event, _)| is_told(event)) {
         if !is_shown {
             gap += 1;
             continue;
@@ -145,10 +145,11 @@ fn as_story(event: &RaceEvent, text_start: u64) -> Event {
         is_write,
         marked,
         value: event.value,
-        late: false,
+        late: event.kind & LATE != 0,
         new: None,
     };
     let happened = match event.what() {
+        1 if event.kind & LATE != 0 => Happened::Note { text: "atomic, late".into() },
         1 => Happened::Note { text: "atomic".into() },
         2 => Happened::Note { text: "tries the lock".into() },
         3 => Happened::Unlock { address },
@@ -157,6 +158,8 @@ fn as_story(event: &RaceEvent, text_start: u64) -> Event {
         6 => access(true, false),
         7 => access(false, true),
         8 => access(true, true),
+        9 => Happened::Note { text: "barrier".into() },
+        SAYS_SEEN => Happened::Note { text: "its late stores are seen".into() },
         SAYS_LOCKED => Happened::Lock { address },
         SAYS_RELEASE => Happened::Unlock { address },
         _ => Happened::Note { text: "?".into() },

@@ -17,7 +17,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use schedlab_linux::race::{RaceControl, RaceEvent};
+use schedlab_linux::race::{RaceControl, RaceEvent, RaceModel};
 use schedlab_linux::symbols::Symbols;
 use schedlab_linux::{Extension, LinuxKernel, LoadedKernel};
 use schedlab_log::Record;
@@ -32,10 +32,12 @@ use serde::{Deserialize, Serialize};
 use super::again;
 use super::draw::{BLOCK, Places, TRUNKS};
 use super::hb;
-use super::order::{Explorer, Fork, Stop, Until};
+use super::late::Stores;
+use super::order::{Explorer, Fork, Given, Stop};
 use super::page::{PAIRS, Page, REFUSED, Verdict, shared_memory};
 use super::scenario::WholeScenario;
-use crate::schedule::{Choice, ChoiceKind, Ends};
+use crate::memory::MemoryModel;
+use crate::schedule::Choice;
 use crate::strategy::Strategy;
 use crate::worker::{Done, Found, receive, send};
 
@@ -63,6 +65,7 @@ pub(super) struct WholeJob {
     pub(super) object: PathBuf,
     pub(super) name: String,
     pub(super) scenario: String,
+    pub(super) model: MemoryModel,
     pub(super) strategy: Strategy,
     pub(super) seed: u64,
     /// Accesses that nothing orders are findings, too.
@@ -183,6 +186,11 @@ fn carry_out(job: WholeJob, socket: &UnixStream) -> Result<(), String> {
     let control = kernel.race().ok_or(
         "this kernel was built without points: 'schedlab linux add VERSION --with race' builds one with them",
     )?;
+    control.set_model(match job.model {
+        MemoryModel::Sc => RaceModel::Sc,
+        MemoryModel::Tso => RaceModel::Tso,
+        MemoryModel::Lkmm => RaceModel::Lkmm,
+    });
     control.pin(pinned(&scenario, &workload.tasks)?);
     let text_start = Symbols::read(&job.object).map_err(|e| e.to_string())?.text_start();
     let places = super::replay::Places {
@@ -336,16 +344,16 @@ impl Server<'_> {
         Ok(self.page.verdict())
     }
 
-    /// As [`Self::one`] with these stops, in a child that runs others afterwards. There, too, it returns `None`, once
+    /// As [`Self::one`] with this schedule, in a child that runs others afterwards. There, too, it returns `None`, once
     /// for each schedule: which it is stands on the page.
     fn next(
         &mut self,
         control: &RaceControl,
         watch: Watch,
-        stops: &[Stop],
+        given: &Given,
     ) -> Result<Option<Verdict>, String> {
         self.page.clear();
-        if !self.page.set_stops(stops) {
+        if !self.page.give(given) {
             return self.one(control, watch);
         }
         self.page.watch = watch as u32;
@@ -390,7 +398,7 @@ impl Server<'_> {
     }
 
     /// What a verdict says: nothing, one finding, or each race by itself.
-    fn found(&self, verdict: Verdict, index: u64, stops: &[Stop]) -> Vec<Found> {
+    fn found(&self, verdict: Verdict, index: u64, given: &Given) -> Vec<Found> {
         let (kind, text, sites) = match verdict {
             Verdict::Good => return Vec::new(),
             Verdict::Died => ("crash", "the process died".to_owned(), Vec::new()),
@@ -402,8 +410,8 @@ impl Server<'_> {
             sites: sites.iter().map(|site| (site + self.text_start) as usize).collect(),
             index,
             times: 1,
-            preemptions: stops.len() as u32,
-            choices: stops.iter().map(|stop| choice(stop, self.places)).collect(),
+            preemptions: given.stops.len() as u32,
+            choices: given.choices(self.places),
         };
         if kind == "race" {
             // told apart by their places; these are put into words by whoever asked
@@ -414,53 +422,15 @@ impl Server<'_> {
     }
 }
 
-/// A stop as a schedule's line.
-fn choice(stop: &Stop, places: super::replay::Places) -> Choice {
-    let ns = stop.hold.as_ns();
-    let memory = |address| places.memory(address);
-    let ends = stop.until.and_then(|until| match until {
-        Until::Interrupt => Some(Ends::Interrupt),
-        Until::Changed { address, size } => Some(Ends::Changed(memory(address)?, size)),
-        Until::ChangedNow { address, size } => Some(Ends::ChangedNow(memory(address)?, size)),
-    });
-    let what = ends.map_or(ChoiceKind::Hold(ns), |ends| ChoiceKind::Until(ns, ends));
-    Choice { cpu: stop.cpu as u8, at: stop.at as u32, what }
-}
-
-/// A schedule's lines as stops; `None`: one looks at memory that is not there.
-fn stops(choices: &[Choice], places: super::replay::Places) -> Option<Vec<Stop>> {
-    let mut stops = Vec::new();
-    for choice in choices {
-        let (ns, ends) = match choice.what {
-            ChoiceKind::Hold(ns) => (ns, None),
-            ChoiceKind::Until(ns, ends) => (ns, Some(ends)),
-            _ => continue,
-        };
-        let until = match ends {
-            None => None,
-            Some(Ends::Interrupt) => Some(Until::Interrupt),
-            Some(Ends::Changed(at, size)) => {
-                Some(Until::Changed { address: places.address(at, size)?, size })
-            }
-            Some(Ends::ChangedNow(at, size)) => {
-                Some(Until::ChangedNow { address: places.address(at, size)?, size })
-            }
-        };
-        let hold = Span::from_ns(ns);
-        stops.push(Stop { cpu: u32::from(choice.cpu), at: u64::from(choice.at), hold, until });
-    }
-    Some(stops)
-}
-
-/// A child is to go on with these stops; or the job is done.
+/// A child is to go on with this schedule; or the job is done.
 enum Turned {
-    Child(Vec<Stop>),
+    Child(Given),
     Done(Box<Done>),
 }
 
 /// As [`Turned`], of a block's trunk: its stops, and what comes behind the first.
 enum Trunk {
-    Child(Vec<Stop>),
+    Child(Given),
     Grown(Option<Box<Recorded>>),
 }
 
@@ -468,10 +438,11 @@ enum Trunk {
 type Recorded = (Vec<Stop>, Places);
 
 impl Server<'_> {
-    /// A schedule's lines as stops.
-    fn given(&self, choices: &[Choice]) -> Result<Vec<Stop>, String> {
-        let what = "the schedule stops a CPU until memory changes that the machine does not have";
-        stops(choices, self.places).ok_or_else(|| what.to_owned())
+    /// From a schedule's lines.
+    fn given(&self, choices: &[Choice]) -> Result<Given, String> {
+        let what = "the schedule stops a CPU until memory changes that this machine does not have: it was made for \
+             another kernel or scenario; take the line with 'change' out, or run 'race' again";
+        Given::of(choices, self.places).ok_or_else(|| what.to_owned())
     }
 
     fn job(&mut self, control: &RaceControl) -> Result<Turned, String> {
@@ -488,17 +459,18 @@ impl Server<'_> {
         let watch = if self.job.races { Watch::Races } else { Watch::Accesses };
         let Some(verdict) = self.one(control, watch)? else {
             self.is_plain = true;
-            return Ok(Turned::Child(Vec::new()));
+            return Ok(Turned::Child(Given::default()));
         };
         if let Verdict::Wrong { kind: REFUSED, text, .. } = verdict {
             return Err(format!("{}: the kernel refuses what the scenario writes: {text}", self.job.name));
         }
-        let plain = self.found(verdict, 0, &[]);
+        let plain = self.found(verdict, 0, &Given::default());
         let all = self.page.points[..self.nr_cpus as usize].to_vec();
         let places = Places::of(self.events(), all);
+        let stores = Stores::of(self.events(), self.job.model);
         match self.job.task.clone() {
             WholeTask::Explore { first, stride, schedules, findings } => {
-                self.explore(control, &places, plain, (first, stride, schedules), findings)
+                self.explore(control, (&places, &stores), plain, (first, stride, schedules), findings)
             }
             WholeTask::Replay { choices } => {
                 let given = self.given(&choices)?;
@@ -506,7 +478,7 @@ impl Server<'_> {
                 let mut done = Done::default();
                 done.findings.extend(self.found(verdict, 0, &given));
                 done.points = self.page.points[..self.nr_cpus as usize].iter().sum();
-                super::replay::tell(self.events(), &given, self.text_start, self.places, &mut done);
+                super::replay::tell(self.events(), &given.stops, self.text_start, self.places, &mut done);
                 Ok(Turned::Done(Box::new(done)))
             }
             WholeTask::Watch { .. } => Err("it is watched already".into()),
@@ -520,7 +492,7 @@ impl Server<'_> {
     fn explore(
         &mut self,
         control: &RaceControl,
-        places: &Places,
+        (places, stores): (&Places, &Stores),
         plain: Vec<Found>,
         (first, stride, schedules): (u64, u64, u64),
         findings: usize,
@@ -544,12 +516,13 @@ impl Server<'_> {
                 Some((stops, behind)) => Some(behind.grown(stops, self.job.seed, index - 1)),
                 None => places.draw(self.job.strategy, self.job.seed, index - 1),
             };
-            let Some(mut given) = given else {
+            let Some(stops) = given else {
                 done.is_complete = true;
                 break;
             };
+            let mut given = places.with_late(stops, stores, self.job.seed, index - 1);
             // what a replay could not name is not looked at
-            for stop in &mut given {
+            for stop in &mut given.stops {
                 stop.until = stop.until.filter(|until| {
                     until.memory().is_none_or(|(address, _)| self.places.memory(address).is_some())
                 });
@@ -577,9 +550,11 @@ impl Server<'_> {
         for number in 0..TRUNKS {
             let Some(stops) = places.trunk(self.job.strategy, self.job.seed, block, number) else { break };
             // what it finds is found again by the block's first schedule
-            if self.next(control, Watch::Accesses, &stops)?.is_none() {
-                return Ok(Trunk::Child(stops));
+            let given = Given { stops, late: Vec::new() };
+            if self.next(control, Watch::Accesses, &given)?.is_none() {
+                return Ok(Trunk::Child(given));
             }
+            let stops = given.stops;
             let all = self.page.points[..self.nr_cpus as usize].to_vec();
             let behind = Places::behind(self.events(), all, &stops);
             let lines = behind.new_lines(places);
@@ -590,11 +565,11 @@ impl Server<'_> {
         Ok(Trunk::Grown(best.map(|(_, grown)| grown)))
     }
 
-    /// Each stop in turn is left out, and made as short as it can be.
+    /// Each stop and late store in turn is left out, and made as simple as it can be.
     fn shrink(
         &mut self,
         control: &RaceControl,
-        mut best: Vec<Stop>,
+        mut best: Given,
         kind: &str,
         text: &str,
     ) -> Result<Turned, String> {
@@ -611,14 +586,16 @@ impl Server<'_> {
                     (at, shortens) = (0, true);
                     continue;
                 }
-                if !shortens {
-                    fewer.remove(at);
-                } else if fewer[at].hold == Span::ZERO && fewer[at].until.is_none() {
-                    at += 1;
-                    continue;
-                } else {
-                    (fewer[at].hold, fewer[at].until) = (Span::ZERO, None);
-                }
+                fewer = match shortens {
+                    false => best.without(at),
+                    true => match best.simpler(at, self.job.model == MemoryModel::Lkmm) {
+                        Some(simpler) => simpler,
+                        None => {
+                            at += 1;
+                            continue;
+                        }
+                    },
+                };
             }
             let watch = Watch::races(kind == "race");
             let Some(verdict) = self.next(control, watch, &fewer)? else { return Ok(Turned::Child(fewer)) };
@@ -652,11 +629,11 @@ impl Server<'_> {
 }
 
 impl Fork for Server<'_> {
-    fn fork(&mut self, control: &RaceControl) -> Vec<Stop> {
+    fn fork(&mut self, control: &RaceControl) -> Given {
         let done = match self.job(control) {
             // one that runs many was forked for another schedule
-            Ok(Turned::Child(_)) if self.runs_many => return self.page.stops().to_vec(),
-            Ok(Turned::Child(stops)) => return stops,
+            Ok(Turned::Child(_)) if self.runs_many => return self.page.given(),
+            Ok(Turned::Child(given)) => return given,
             Ok(Turned::Done(done)) => *done,
             Err(why) => Done { refused: Some(why), ..Done::default() },
         };

@@ -24,7 +24,14 @@ static __always_inline T arch_##pfx##_fetch_##op(T i, V *v)		\
 	asm volatile("mov %1,%0" : "=m"(v->counter) : "r"(now) : "memory"); \
 	return old;							\
 }									\
-static __always_inline void arch_##pfx##_##op(T i, V *v) { arch_##pfx##_fetch_##op(i, v); }
+static __always_inline void arch_##pfx##_##op(T i, V *v)		\
+{									\
+	T value;							\
+	WARP_RACE_RELAXED(&v->counter, WARP_OP_##op, i);		\
+	asm volatile("mov %1,%0" : "=r"(value) : "m"(v->counter) : "memory"); \
+	value = value c_op i;						\
+	asm volatile("mov %1,%0" : "=m"(v->counter) : "r"(value) : "memory"); \
+}
 #define WARP_ATOMIC_RETURN(pfx, T, V, op, c_op)				\
 static __always_inline T arch_##pfx##_##op##_return(T i, V *v)		\
 {									\

@@ -14,6 +14,9 @@ static __always_inline unsigned long arch_local_save_flags(void)
 static __always_inline void arch_local_irq_restore(unsigned long flags)
 {
 	barrier();
+#ifndef __SANITIZE_THREAD__
+	WARP_RACE_SEEN_IF_LATE();	/* what is allocated and freed is in memory: kernel/race_late.c */
+#endif
 	warp_this->irq_on = flags;
 	if (flags && __builtin_expect(warp_this->pending, 0))
 		warp_interrupt_kernel();

@@ -9,6 +9,10 @@
 #include <linux/compiler.h>
 #include <asm/processor.h>
 #include <asm/race.h>
+#ifdef CONFIG_WARP_RACE
+/* a store before the lock may be late beyond it; on x86 it may not, and the kernel's own default is nothing */
+#define smp_mb__after_spinlock() smp_mb()
+#endif
 #define arch_spin_is_locked(l) ((l)->locked != 0)
 #define arch_spin_is_contended(l) 0
 #define arch_spin_value_unlocked(l) ((l).locked == 0)
