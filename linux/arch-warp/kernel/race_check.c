@@ -433,16 +433,51 @@ static const char *warp_check_classes(int cpu, unsigned int dl, unsigned int ser
 	return NULL;
 }
 
-static const char *warp_check_psi(int cpu)
-{
 #ifdef CONFIG_PSI
-	unsigned int says = per_cpu_ptr(psi_system.pcpu, cpu)->tasks[NR_RUNNING];
+static bool warp_psi_runs(struct task_struct *p, int cpu, struct cgroup *cgroup)
+{
+	return task_cpu(p) == cpu && p->psi_flags & TSK_RUNNING && cgroup_is_descendant(task_dfl_cgroup(p), cgroup);
+}
 
-	if (!static_branch_likely(&psi_disabled) && says != warp_sums.psi_running[cpu])
-		return WARP_WRONG("cpu%d: pressure counts %u runnable tasks, and %u say so", cpu, says, warp_sums.psi_running[cpu]);
-#endif
+/* A control group's runnable tasks on a CPU, those of the groups in it included: what pressure counts, and who says so. */
+static const char *warp_check_psi_group(int cpu, struct cgroup *cgroup)
+{
+	unsigned int says = per_cpu_ptr(cgroup_psi(cgroup)->pcpu, cpu)->tasks[NR_RUNNING], sum = 0;
+	struct task_struct *g, *p;
+
+	for_each_process_thread(g, p)
+		sum += !warp_in_box(p) && warp_psi_runs(p, cpu, cgroup);
+	for (unsigned int id = 0; id < warp_boot_info.max_tasks; id++) {
+		p = warp_boot_info.tasks[id].task;
+		sum += p && warp_psi_runs(p, cpu, cgroup);
+	}
+	if (says != sum)
+		return WARP_WRONG("cpu%d: pressure counts %u runnable tasks of a control group, and %u say so", cpu, says, sum);
 	return NULL;
 }
+
+static const char *warp_check_psi(int cpu)
+{
+	unsigned int says = per_cpu_ptr(psi_system.pcpu, cpu)->tasks[NR_RUNNING];
+	const char *why = NULL;
+	struct task_group *tg;
+
+	if (static_branch_likely(&psi_disabled))
+		return NULL;
+	if (says != warp_sums.psi_running[cpu])
+		return WARP_WRONG("cpu%d: pressure counts %u runnable tasks, and %u say so", cpu, says, warp_sums.psi_running[cpu]);
+#if defined(CONFIG_CGROUP_SCHED) && LINUX_VERSION_CODE >= KERNEL_VERSION(6, 1, 0)
+	list_for_each_entry_rcu(tg, &task_groups, list)
+		if (!why && tg->css.cgroup)
+			why = warp_check_psi_group(cpu, tg->css.cgroup);
+#else
+	(void)tg;
+#endif
+	return why;
+}
+#else
+static const char *warp_check_psi(int cpu) { return NULL; }
+#endif
 
 /* A request not to update the clock is for one section under the lock. */
 static const char *warp_check_clock(int cpu)
