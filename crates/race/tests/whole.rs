@@ -4,7 +4,7 @@ use schedlab_linux::BuiltKernel;
 use schedlab_linux::build::{self, BuildOptions};
 use schedlab_race::compile::{self, Compiled};
 use schedlab_race::explore::{Finding, Plan};
-use schedlab_race::{MemoryModel, Scenario, Schedule, Strategy, whole};
+use schedlab_race::{ChoiceKind, MemoryModel, Scenario, Schedule, Strategy, whole};
 use schedlab_race::{seeded, study};
 
 fn kernel(series: &str, seeded: &str) -> Compiled {
@@ -192,6 +192,31 @@ fn stops_that_end_with_a_change_match() {
     assert_eq!(found.map(|f| f.text), Some(explored.findings[0].text.clone()));
     let (found, _) = search("").replay(&scenario, &read.choices).unwrap();
     assert_eq!(found.map(|f| f.text), None);
+}
+
+/// A waker whose word is late beyond the lock does not see the sleeper, which does not see the word. By order alone
+/// nobody is lost, and with the barrier the same schedule shows nothing.
+#[test]
+#[ignore = "long: builds a kernel with points"]
+fn a_missing_barrier_is_found_by_late_stores_alone() {
+    let scenario = scenario("wakeup");
+    let search = |seeded: &str, model| Plan { model, seed: 3, ..plan(seeded, 2000) };
+    let late = search("wake-without-barrier", MemoryModel::Lkmm);
+    let explored = late.explore(&scenario).unwrap();
+    let finding = explored.findings.iter().find(|f| f.text.ends_with("was woken, and sleeps"));
+    let shrunk = late.shrink(finding.unwrap_or_else(|| panic!("{:?}", explored.findings))).unwrap();
+    assert!(shrunk.choices.iter().any(|choice| matches!(choice.what, ChoiceKind::Late(_))));
+    let read = Schedule::parse("f", &late.schedule(&shrunk, Vec::new()).to_string()).unwrap();
+    let again = || late.replay(&scenario, &read.choices).unwrap();
+    let ((first, one), (second, two)) = (again(), again());
+    assert_eq!(first.as_ref().map(|f| &f.text), Some(&shrunk.text));
+    assert_eq!((&first, one.text()), (&second, two.text()));
+    let (mended, _) = search("", MemoryModel::Lkmm).replay(&scenario, &read.choices).unwrap();
+    assert_eq!(mended, None);
+    let by_order = search("wake-without-barrier", MemoryModel::Sc);
+    assert_eq!(by_order.explore(&scenario).unwrap().findings, []);
+    let why = by_order.replay(&scenario, &read.choices).unwrap_err().to_string();
+    assert!(why.contains("model lkmm"), "{why}");
 }
 
 /// Accesses that nothing orders have names, and locks order what they protect.

@@ -98,7 +98,7 @@ static void warp_pause_before_schedule(void)
  */
 static __always_inline void warp_interrupts(struct pt_regs *regs)
 {
-	WARP_RACE_SEEN();
+	warp_race_interrupted();
 	while (warp_this->pending) {
 		unsigned int irq = warp_this->pending & -warp_this->pending;
 		struct pt_regs *old;

@@ -206,6 +206,15 @@ void warp_race_says(unsigned int what, const volatile void *address)
 	warp_race_noted(what, address, (unsigned long)__builtin_return_address(0));
 }
 
+void warp_race_interrupted(void)
+{
+	if (likely(!warp_race_state.on))
+		return;
+	if (unlikely(warp_race_nr_late))
+		warp_race_late_says(&warp_race_cpus[warp_this->id], WARP_SAYS_MB, NULL);
+	warp_race_noted(WARP_SAYS_MB, NULL, (unsigned long)__builtin_return_address(0));
+}
+
 #define WARP_TSAN(name, kind, size)						\
 void __tsan_##name(void *address);						\
 void __tsan_##name(void *address)						\

@@ -22,12 +22,33 @@ use schedlab_stdx::limits::{RACE_BYTES_MAX, read_text};
 use std::io::Write;
 use std::path::Path;
 
-/// Searches of the table.
-const SEARCHES: [(Strategy, &str); 3] =
-    [(Strategy::Mix, MIX), (Strategy::Random, "random"), (Strategy::Pct(3), "pct-3")];
-/// What the kernel is called that has no bug, and how it is searched.
+/// How is searched, and what it is called.
+type Kind = (Strategy, MemoryModel, &'static str);
+
+/// Searches of the table: by order of events, and with late stores.
+const BY_ORDER: [Kind; 4] = [
+    MIX,
+    (Strategy::Random, MemoryModel::Sc, "random"),
+    (Strategy::Pct(3), MemoryModel::Sc, "pct-3"),
+    (Strategy::Conflict, MemoryModel::Sc, "conflict"),
+];
+const WITH_LATE: [Kind; 2] =
+    [(Strategy::Mix, MemoryModel::Tso, "tso"), (Strategy::Mix, MemoryModel::Lkmm, "lkmm")];
+const MIX: Kind = (Strategy::Mix, MemoryModel::Sc, "mix");
+/// What the kernel is called that has no bug.
 const AS_IT_IS: &str = "-";
-const MIX: &str = "mix";
+/// Bugs that need no late stores, and are searched with them all the same.
+const OTHERS: [&str; 5] =
+    ["distribute-twice", "no-completion", "push-rt-unchecked", "queued-unchecked", "stale-destination"];
+
+/// The searches of a bug. One that needs late stores is not to be found by order alone, in the default search.
+fn searches(seeded: &Seeded) -> Vec<Kind> {
+    match &*seeded.needs {
+        "weak" => [&[MIX][..], &WITH_LATE[..]].concat(),
+        _ if OTHERS.contains(&&*seeded.name) => [&BY_ORDER[..], &WITH_LATE[..]].concat(),
+        _ => BY_ORDER.to_vec(),
+    }
+}
 
 /// How a search ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,7 +170,7 @@ fn cpu_s() -> f64 {
 struct Search<'a> {
     bug: &'a str,
     compiled: &'a Compiled,
-    strategy: (Strategy, &'a str),
+    kind: Kind,
     seed: u64,
     most: u64,
     /// Findings that the kernel without the bug has, too.
@@ -163,8 +184,8 @@ impl Search<'_> {
     fn run(&self, scenarios: &[Scenario]) -> Result<Row> {
         let plan = Plan {
             compiled: self.compiled.clone(),
-            model: MemoryModel::Sc,
-            strategy: self.strategy.0,
+            model: self.kind.1,
+            strategy: self.kind.0,
             seed: self.seed,
             schedules: self.most,
             jobs: 1,
@@ -175,7 +196,7 @@ impl Search<'_> {
         let mut row = Row {
             bug: self.bug.to_owned(),
             object: self.compiled.key.clone(),
-            search: self.strategy.1.to_owned(),
+            search: self.kind.2.to_owned(),
             seed: self.seed,
             most: self.most,
             schedules: 0,
@@ -240,8 +261,8 @@ pub(super) fn scoreboard(target: &str, args: &RaceArgs, ui: &Ui) -> Result<()> {
     }
     let is_wanted = |s: &&Seeded| args.seeded.as_ref().is_none_or(|name| *name == s.name);
     let explained = study::explained().map_err(fault)?;
-    let of = |compiled: &Compiled, seeded: Option<&Seeded>| -> Vec<Explained> {
-        let covers = |e: &&Explained| e.covers(&compiled.name, &compiled.kernel.1, MemoryModel::Sc, seeded);
+    let of = |compiled: &Compiled, model: MemoryModel, seeded: Option<&Seeded>| -> Vec<Explained> {
+        let covers = |e: &&Explained| e.covers(&compiled.name, &compiled.kernel.1, model, seeded);
         explained.iter().filter(covers).cloned().collect()
     };
     let mut rows = Rows::open(args.rows.as_deref())?;
@@ -250,10 +271,10 @@ pub(super) fn scoreboard(target: &str, args: &RaceArgs, ui: &Ui) -> Result<()> {
         let missing = |rows: &Rows<'_>, search: &str, seed: u64| {
             !rows.of_bug(&seeded.name, search).any(|row| row.seed == seed && row.most == args.schedules)
         };
-        let wanted: Vec<((Strategy, &str), u64)> = SEARCHES
-            .iter()
-            .flat_map(|search| (1..=args.seeds).map(move |seed| (*search, seed)))
-            .filter(|((_, name), seed)| missing(&rows, name, *seed))
+        let wanted: Vec<(Kind, u64)> = searches(seeded)
+            .into_iter()
+            .flat_map(|kind| (1..=args.seeds).map(move |seed| (kind, seed)))
+            .filter(|((.., name), seed)| missing(&rows, name, *seed))
             .collect();
         if wanted.is_empty() {
             continue;
@@ -263,32 +284,36 @@ pub(super) fn scoreboard(target: &str, args: &RaceArgs, ui: &Ui) -> Result<()> {
         let flavours: String = seeded.flavours.iter().map(|flavour| format!("+{flavour}")).collect();
         let plain = whole::compiled(&format!("{target}{flavours}"), None, ui)?;
         let scenarios = scenarios_of(seeded, &plain, ui)?;
-        let mut known: Vec<String> = Vec::new();
-        for scenario in &scenarios {
+        // by order alone the default search speaks for all
+        let own = |kind: Kind| if kind.1 == MemoryModel::Sc { MIX } else { kind };
+        let mut known: Vec<(MemoryModel, String)> = Vec::new();
+        let mut kinds: Vec<Kind> = wanted.iter().map(|(kind, _)| own(*kind)).collect();
+        kinds.dedup();
+        for (kind, scenario) in kinds.iter().flat_map(|kind| scenarios.iter().map(move |s| (*kind, s))) {
             let is_it = |row: &&Row| row.object == plain.key && row.scenario == scenario.name;
-            if !rows.of_bug(AS_IT_IS, MIX).any(|row| is_it(&row)) {
-                let strategy = (Strategy::Mix, MIX);
+            if !rows.of_bug(AS_IT_IS, kind.2).any(|row| is_it(&row)) {
                 let search = Search {
                     bug: AS_IT_IS,
                     compiled: &plain,
-                    strategy,
+                    kind,
                     seed: 1,
                     most: args.schedules,
                     known: &[],
-                    explained: &of(&plain, None),
+                    explained: &of(&plain, kind.1, None),
                 };
                 let row = search.run(std::slice::from_ref(scenario))?;
                 rows.add(row)?;
             }
-            let found = rows.of_bug(AS_IT_IS, MIX).filter(is_it).filter(|row| row.end == End::Found);
-            known.extend(found.filter_map(|row| Some(row.finding.split_once(": ")?.1.to_owned())));
+            let found = rows.of_bug(AS_IT_IS, kind.2).filter(is_it).filter(|row| row.end == End::Found);
+            known.extend(found.filter_map(|row| Some((kind.1, row.finding.split_once(": ")?.1.to_owned()))));
         }
         let compiled = whole::compiled(target, Some(&seeded.name), ui)?;
-        let explained = of(&compiled, Some(seeded));
-        for (strategy, seed) in wanted {
+        for (kind, seed) in wanted {
             let (bug, most) = (&seeded.name, args.schedules);
-            let (known, explained) = (&known, &explained);
-            let search = Search { bug, compiled: &compiled, strategy, seed, most, known, explained };
+            let explained = &of(&compiled, kind.1, Some(seeded));
+            let of_model = known.iter().filter(|(model, _)| *model == kind.1);
+            let known = &of_model.map(|(_, text)| text.clone()).collect::<Vec<_>>();
+            let search = Search { bug, compiled: &compiled, kind, seed, most, known, explained };
             let row = search.run(&scenarios)?;
             ui.say(row.line().replace('\t', " "));
             rows.add(row)?;
@@ -327,33 +352,33 @@ fn median<'a>(
     (all.len(), nr, if nr == 0 { None } else { all.get((nr - 1) / 2).copied() })
 }
 
-/// The committed form.
+/// The committed form: of each search the median schedule, how many seeds found it, and the median of CPU s.
 fn table(bugs: &[Seeded], rows: &Rows<'_>) -> String {
-    let mut text = String::from(
-        "| bug | undoes | mix: schedules | CPU s | found | random: schedules | CPU s | found | \
-         pct-3: schedules | CPU s | found | most often found as |\n\
-         |---|---|---|---|---|---|---|---|---|---|---|---|\n",
-    );
+    let mut text = String::from("| bug | undoes |");
+    let kinds = || BY_ORDER.iter().chain(&WITH_LATE);
+    kinds().for_each(|(.., name)| text.push_str(&format!(" {name} |")));
+    text.push_str(" most often found as |\n|---|---|");
+    kinds().for_each(|_| text.push_str("---|"));
+    text.push_str("---|\n");
     for seeded in bugs {
         let fix = match (&*seeded.needs, seeded.fix.split(' ').next().unwrap_or_default()) {
             ("harmless", _) => "harmless",
+            ("weak", "") => "mutation, late stores",
             (_, "") => "mutation",
             (_, fix) => fix,
         };
         text.push_str(&format!("| `{}` | {fix} |", seeded.name));
         let mut said: Vec<(usize, &str)> = Vec::new();
-        for (_, search) in SEARCHES {
+        for (.., search) in kinds() {
             let all = || rows.of_bug(&seeded.name, search);
             let (found, nr, schedules) = median(all(), |row| row.schedules as f64);
             let (_, _, cpu) = median(all(), |row| row.cpu_s);
-            let number = |n: Option<f64>, digits: usize| n.map_or("-".into(), |n| format!("{n:.digits$}"));
-            match nr {
-                0 => text.push_str(" | | not run |"),
-                _ => text.push_str(&format!(
-                    " {} | {} | {found} of {nr} |",
-                    number(schedules, 0),
-                    number(cpu, 1)
-                )),
+            match (nr, schedules, cpu) {
+                (0, ..) => text.push_str(" |"),
+                (_, Some(schedules), Some(cpu)) => {
+                    text.push_str(&format!(" {schedules:.0}, {found} of {nr}, {cpu:.1} s |"));
+                }
+                _ => text.push_str(&format!(" {found} of {nr} |")),
             }
             for row in all().filter(|row| row.end != End::Silent) {
                 match said.iter_mut().find(|(_, text)| *text == row.finding) {

@@ -175,12 +175,19 @@ impl Stores {
 
     /// The accesses of a place by other CPUs that are of this kind and before a load of `x`: the last one before this
     /// one in time, and the first behind it.
-    fn opposites(&self, y: &Access, x: u64, wanted: fn(&Access) -> bool) -> impl Iterator<Item = Access> + use<> {
+    fn opposites(
+        &self,
+        y: &Access,
+        x: u64,
+        wanted: fn(&Access) -> bool,
+    ) -> impl Iterator<Item = Access> + use<> {
         let all = self.by_address.get(&y.address).map_or(&[][..], Vec::as_slice);
         let here = all.partition_point(|access| access.index < y.index);
         let fits = |other: &&Access| {
             let then = |access: &Access| self.between(access.cpu, access.at, access.at + BEHIND);
-            other.cpu != y.cpu && wanted(other) && then(other).iter().any(|load| load.address == x && load.loads)
+            other.cpu != y.cpu
+                && wanted(other)
+                && then(other).iter().any(|load| load.address == x && load.loads)
         };
         let before = all[here.saturating_sub(NEAR)..here].iter().rev().find(fits).copied();
         let behind = all[here..(here + NEAR).min(all.len())].iter().find(fits).copied();

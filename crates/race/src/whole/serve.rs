@@ -442,7 +442,16 @@ impl Server<'_> {
     fn given(&self, choices: &[Choice]) -> Result<Given, String> {
         let what = "the schedule stops a CPU until memory changes that this machine does not have: it was made for \
              another kernel or scenario; take the line with 'change' out, or run 'race' again";
-        Given::of(choices, self.places).ok_or_else(|| what.to_owned())
+        let given = Given::of(choices, self.places).ok_or_else(|| what.to_owned())?;
+        match self.job.model {
+            MemoryModel::Sc if !given.late.is_empty() => Err("the schedule has late stores, and its model is sc, \
+                 which has none: write 'model tso' or 'model lkmm'"
+                .to_owned()),
+            MemoryModel::Tso if given.late.iter().any(|store| !store.all) => Err("the schedule has a store that is \
+                 late alone, and its model is tso, where those behind it are, too: write 'late all' or 'model lkmm'"
+                .to_owned()),
+            _ => Ok(given),
+        }
     }
 
     fn job(&mut self, control: &RaceControl) -> Result<Turned, String> {

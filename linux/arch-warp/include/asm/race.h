@@ -59,6 +59,8 @@ void warp_race_relaxed(unsigned int what, const volatile void *address, unsigned
  * where that is seldom of use, and is not noted.
  */
 extern unsigned int warp_race_nr_late;
+/* the same where an interrupt comes: without a stop before, since its CPU may stand already */
+void warp_race_interrupted(void);
 #define WARP_RACE_SEEN() warp_race_says(WARP_SAYS_MB, 0)
 #define WARP_RACE_SEEN_IF_LATE() do { if (unlikely(warp_race_nr_late)) WARP_RACE_SEEN(); } while (0)
 
@@ -70,6 +72,7 @@ unsigned long warp_pcp_and(volatile void *p, unsigned int size, unsigned long va
 unsigned long warp_pcp_or(volatile void *p, unsigned int size, unsigned long value);
 unsigned long warp_pcp_cmpxchg(volatile void *p, unsigned int size, unsigned long old, unsigned long new);
 #else
+static inline void warp_race_interrupted(void) { }
 #define WARP_RACE_SEEN() do { } while (0)
 #define WARP_RACE_SEEN_IF_LATE() do { } while (0)
 #endif
