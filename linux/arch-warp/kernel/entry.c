@@ -17,8 +17,14 @@
 
 void warp_leave(unsigned int why)
 {
-	if (why != WARP_POINT)
+	/*
+	 * Late stores are seen. Only where it waits for others does a CPU stop before that: an interrupt that comes then is
+	 * looked for behind cpu_relax(), and would be forgotten on the way to user mode or into idleness.
+	 */
+	if (why == WARP_RELAX)
 		WARP_RACE_SEEN();
+	else if (why != WARP_POINT)
+		warp_race_interrupted();
 	warp_this->why = why;
 	warp_to_host();
 }

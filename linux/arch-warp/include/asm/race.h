@@ -59,7 +59,7 @@ void warp_race_relaxed(unsigned int what, const volatile void *address, unsigned
  * where that is seldom of use, and is not noted.
  */
 extern unsigned int warp_race_nr_late;
-/* the same where an interrupt comes: without a stop before, since its CPU may stand already */
+/* the same without a stop before: where an interrupt comes, since its CPU may stand already; where a CPU leaves the kernel */
 void warp_race_interrupted(void);
 #define WARP_RACE_SEEN() warp_race_says(WARP_SAYS_MB, 0)
 #define WARP_RACE_SEEN_IF_LATE() do { if (unlikely(warp_race_nr_late)) WARP_RACE_SEEN(); } while (0)
