@@ -60,7 +60,8 @@ pub struct RaceEvent {
     /// Which CPU.
     pub cpu: u16,
     /// [`PointKind`](schedlab_machine::kernel::PointKind)'s number, or one of [`SAYS_LOCKED`] and its neighbours; with
-    /// [`SAID`] within `data_race()`, with [`LATE`] a store that others do not see yet, with [`RELAXED`] an atomic operation without a result.
+    /// [`SAID`] within `data_race()`, with [`LATE`] a store that others do not see yet, with
+    /// [`RELAXED`] an atomic operation without a result.
     pub kind: u8,
     /// Bytes; 255: more.
     pub size: u8,

@@ -288,7 +288,8 @@ impl Schedule {
                 "end" => return Ok(schedule),
                 _ => {
                     let expected = "'cpu0 at 4 -> cpu1', '... flush N', '... stale N', '... late one', \
-                         '... late all', '... hold TIME', '... hold TIME until interrupt', '... hold TIME until change 1-8 ram+0x40', or 'end'";
+                         '... late all', '... hold TIME', '... hold TIME until interrupt', \
+                         '... hold TIME until change 1-8 ram+0x40', or 'end'";
                     schedule.choices.push(Choice::parse(line).ok_or_else(|| bad(n, line, expected))?);
                 }
             }

@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+/// A note: from here on others see what the CPU has stored.
+pub(crate) const SEEN: &str = "its late stores are seen";
+
 /// What a CPU did.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Happened {
@@ -209,9 +212,12 @@ impl Story {
         format!("{}{args}", call.op)
     }
 
-    /// What is stored by an access, if it was not noted: what the next look at it shows.
-    fn stored(&self, n: usize, address: usize, size: u32) -> Option<u64> {
-        self.events[n + 1..].iter().find_map(|event| match &event.happened {
+    /// What is stored by an access, if it was not noted: what the next look at it shows. Of a late store that is the
+    /// next look of its own CPU.
+    fn stored(&self, n: usize, (address, size): (usize, u32), late_on: Option<u8>) -> Option<u64> {
+        let mut looks =
+            self.events[n + 1..].iter().filter(|event| late_on.is_none_or(|cpu| event.cpu == cpu));
+        looks.find_map(|event| match &event.happened {
             Happened::Access { address: a, size: s, value, .. } if *a == address && *s == size => {
                 Some(*value)
             }
@@ -225,10 +231,12 @@ impl Story {
         let mut others = false;
         for event in &self.events[n + 1..] {
             others |= event.cpu != cpu;
-            if let Happened::Flush { address: a, .. } = event.happened
-                && a == address
-                && event.cpu == cpu
-            {
+            let is_seen = match &event.happened {
+                Happened::Flush { address: a, .. } => *a == address,
+                Happened::Note { text } => text == SEEN,
+                _ => false,
+            };
+            if is_seen && event.cpu == cpu {
                 return if others { ", late" } else { "" };
             }
         }
@@ -249,7 +257,8 @@ impl Story {
             return format!("load {open}{name}{close} = {}", self.number(*value));
         }
         let late = if *late { self.lateness(n, event.cpu, *address) } else { "" };
-        match new.or_else(|| self.stored(n, *address, *size)) {
+        let late_on = (!late.is_empty()).then_some(event.cpu);
+        match new.or_else(|| self.stored(n, (*address, *size), late_on)) {
             Some(new) => {
                 format!(
                     "store {open}{name}{close} = {} (was {}){late}",

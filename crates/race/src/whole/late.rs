@@ -11,8 +11,8 @@
 //! ```
 //!
 //! So a draw is a store and a stop behind it, mostly the last that there can be: the CPU has loaded all that it loads
-//! before the store is seen. The stop ends when another CPU changes what was loaded meanwhile, or after a while. A store
-//! that is late alone is overtaken by those behind it, up to a write barrier or a release.
+//! before the store is seen. The stop ends when another CPU changes what was loaded meanwhile, or after a while. A
+//! store that is late alone is overtaken by those behind it, up to a write barrier or a release.
 //!
 //! Half of the draws look for another CPU that does the opposite at about the same time, and hold it until then:
 //!

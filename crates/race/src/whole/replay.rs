@@ -4,7 +4,7 @@ use schedlab_linux::race::{LATE, RaceEvent, SAYS_LOCKED, SAYS_RELEASE, SAYS_SEEN
 
 use super::order::Stop;
 use crate::schedule::Memory;
-use crate::story::{Event, Happened};
+use crate::story::{Event, Happened, SEEN};
 use crate::worker::Done;
 
 /// Points before and behind a stop that are shown; and from the end.
@@ -95,8 +95,8 @@ pub(super) fn tell(events: &[RaceEvent], stops: &[Stop], text_start: u64, places
     let from = events.len().saturating_sub(LAST);
     shown[from..].iter_mut().for_each(|s| *s = true);
     let mut gap = 0u64;
-    let is_told = |event: &RaceEvent| is_point(event) || matches!(event.what(), SAYS_LOCKED | SAYS_SEEN);
-    for (event, is_shown) in events.iter().zip(&shown).filter(|(event, _)| is_told(event)) {
+    let is_line = |event: &RaceEvent| is_point(event) || matches!(event.what(), SAYS_LOCKED | SAYS_SEEN);
+    for (event, is_shown) in events.iter().zip(&shown).filter(|(event, _)| is_line(event)) {
         if !is_shown {
             gap += 1;
             continue;
@@ -159,7 +159,7 @@ fn as_story(event: &RaceEvent, text_start: u64) -> Event {
         7 => access(false, true),
         8 => access(true, true),
         9 => Happened::Note { text: "barrier".into() },
-        SAYS_SEEN => Happened::Note { text: "its late stores are seen".into() },
+        SAYS_SEEN => Happened::Note { text: SEEN.into() },
         SAYS_LOCKED => Happened::Lock { address },
         SAYS_RELEASE => Happened::Unlock { address },
         _ => Happened::Note { text: "?".into() },
