@@ -98,6 +98,16 @@ impl RaceEvent {
         self.kind & !(LATE | SAID | RELAXED)
     }
 
+    /// Whether memory is loaded, other than by a lock's own operations.
+    pub fn loads(&self) -> bool {
+        matches!(self.what(), 1 | 5 | 7)
+    }
+
+    /// Whether memory is stored to, other than by a lock's own operations.
+    pub fn stores(&self) -> bool {
+        matches!(self.what(), 1 | 6 | 8)
+    }
+
     /// Whether a CPU can stop there.
     pub fn is_point(&self) -> bool {
         self.what() < SAYS_LOCKED

@@ -66,11 +66,6 @@ pub(super) struct Conflicts {
     by_cpu: Vec<Vec<Look>>,
 }
 
-/// Whether memory is changed, and not by a lock's own operations.
-fn changes(kind: u8) -> bool {
-    matches!(kind, 1 | 6 | 8)
-}
-
 impl Conflicts {
     pub(super) fn of(events: &[RaceEvent], nr_cpus: usize) -> Conflicts {
         // locks as bits; those beyond 128 count as none
@@ -85,14 +80,15 @@ impl Conflicts {
                 let next = 1u128.checked_shl(bits.len() as u32).unwrap_or(0);
                 let bit = *bits.entry(event.address).or_insert(next);
                 *mine = if what == SAYS_LOCKED { *mine | bit } else { *mine & !bit };
-            } else if matches!(what, 1 | 5..=8) && event.address != 0 && (1..=8).contains(&event.size) {
+            } else if (event.loads() || event.stores()) && event.address != 0 && (1..=8).contains(&event.size)
+            {
                 let RaceEvent { code, address, size, .. } = *event;
                 let look = Look { code, cpu: u32::from(event.cpu), at: u64::from(event.at), address, size };
                 let place = memory.entry(address).or_default();
                 let of_other = place.writer.is_some_and(|cpu| cpu != event.cpu);
                 looks.push((look, *mine, of_other));
                 place.looks.push(looks.len() - 1);
-                if changes(what) {
+                if event.stores() {
                     let change = (event.cpu, *mine);
                     if !place.changes.contains(&change) {
                         place.changes.push(change);

@@ -122,7 +122,7 @@ pub(super) fn races(events: &[RaceEvent], most: usize) -> Vec<(RaceEvent, RaceEv
         if is_access {
             let cell = Cell {
                 cpu: event.cpu,
-                is_write: matches!(event.what(), ATOMIC | WRITE | MARKED_WRITE),
+                is_write: event.stores(),
                 marks: Marks::of(event),
                 bytes: bytes(event),
                 clock: cpus[cpu][cpu],

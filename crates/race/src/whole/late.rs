@@ -35,7 +35,6 @@ use schedlab_units::Span;
 
 const ATOMIC: u8 = 1;
 const LOCK: u8 = 2;
-const WRITES: [u8; 2] = [6, 8];
 
 /// How many points behind what it stores or loads first the other CPU's load is at most.
 const BEHIND: u64 = 64;
@@ -141,16 +140,14 @@ impl Stores {
             if ends_all {
                 all.drain(..).for_each(|n| found[n].all_to = end);
             }
-            let is_store = WRITES.contains(&event.what()) || event.kind == ATOMIC | RELAXED && !is_tso;
+            let is_relaxed = event.kind == ATOMIC | RELAXED;
+            let is_store = if event.what() == ATOMIC { is_relaxed && !is_tso } else { event.stores() };
             let others = touched.get(&(event.address >> 3)).map_or(0, |cpus| cpus & !(1 << (event.cpu & 63)));
             if others == 0 || !(1..=8).contains(&event.size) || !event.is_point() {
                 continue;
             }
             let (cpu, at, address, size) = (u32::from(event.cpu), last, event.address, event.size);
-            let (loads, stores) = match event.what() {
-                ATOMIC => (true, true),
-                what => (!WRITES.contains(&what), WRITES.contains(&what)),
-            };
+            let (loads, stores) = (event.loads(), event.stores());
             let access = Access { index, code: event.code, cpu, at, address, size, loads, stores };
             by_cpu[usize::from(event.cpu & 63)].push(access);
             by_address.entry(address).or_default().push(access);

@@ -474,11 +474,11 @@ impl Server<'_> {
             return Err(format!("{}: the kernel refuses what the scenario writes: {text}", self.job.name));
         }
         let plain = self.found(verdict, 0, &Given::default());
-        let all = self.page.points[..self.nr_cpus as usize].to_vec();
-        let places = Places::of(self.events(), all);
-        let stores = Stores::of(self.events(), self.job.model);
         match self.job.task.clone() {
             WholeTask::Explore { first, stride, schedules, findings } => {
+                let all = self.page.points[..self.nr_cpus as usize].to_vec();
+                let places = Places::of(self.events(), all);
+                let stores = Stores::of(self.events(), self.job.model);
                 self.explore(control, (&places, &stores), plain, (first, stride, schedules), findings)
             }
             WholeTask::Replay { choices } => {
