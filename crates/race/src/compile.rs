@@ -491,27 +491,67 @@ pub fn scenarios(target: &str) -> Result<Vec<crate::Scenario>, RaceError> {
     paths.into_iter().map(read).collect()
 }
 
-/// Source lines of addresses in an object: `kernel/sched/cpupri.c:86 __cpupri_find`, innermost function first.
-pub fn places(object: &Path, addresses: &[usize]) -> Vec<String> {
+/// Which of the functions that are inlined at an address is named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Frame {
+    /// The innermost one: what the instruction does.
+    Innermost,
+    /// The innermost one that stands in no header: `find_next_bit()` and `task_on_cpu()` are everywhere, and say
+    /// nothing.
+    OutOfHeaders,
+}
+
+/// Source lines of addresses in an object: `kernel/sched/cpupri.c:86 __cpupri_find`.
+pub fn places(object: &Path, addresses: &[usize], frame: Frame) -> Vec<String> {
     if addresses.is_empty() {
         return Vec::new();
     }
     let mut command = Command::new("addr2line");
-    command.args(["-f", "-e"]).arg(object);
+    command.args(["-f", "-i", "-a", "-e"]).arg(object);
     // a return address stands behind its call
     command.args(addresses.iter().map(|at| format!("{:#x}", at.saturating_sub(1))));
     let Ok(output) = command.stdin(Stdio::null()).stderr(Stdio::null()).output() else {
         return addresses.iter().map(|at| format!("{at:#x}")).collect();
     };
-    let text = String::from_utf8_lossy(&output.stdout);
-    let lines: Vec<&str> = text.lines().collect();
-    let place = |pair: &[&str]| {
-        let file = pair[1].split(" (discriminator").next().unwrap_or(pair[1]);
+    places_of(&String::from_utf8_lossy(&output.stdout), frame)
+}
+
+/// From `addr2line -f -i -a`: a line with the address, then two lines for each function, innermost first.
+fn places_of(text: &str, frame: Frame) -> Vec<String> {
+    let mut groups: Vec<Vec<&str>> = Vec::new();
+    for line in text.lines() {
+        match groups.last_mut() {
+            Some(group) if !line.starts_with("0x") => group.push(line),
+            _ => groups.push(Vec::new()),
+        }
+    }
+    let place = |group: Vec<&str>| {
+        let pairs: Vec<(&str, &str)> = group.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
+        let of_source = |pair: &&(&str, &str)| frame == Frame::OutOfHeaders && pair.1.contains(".c:");
+        let (function, file) =
+            pairs.iter().find(of_source).or(pairs.first()).copied().unwrap_or(("??", "??"));
+        let file = file.split(" (discriminator").next().unwrap_or(file);
         let file = match file.rfind("/kernel/").or_else(|| file.rfind("/include/")) {
             Some(at) => &file[at + 1..],
             None => file.rsplit('/').next().unwrap_or(file),
         };
-        format!("{file} {}", pair[0])
+        format!("{file} {function}")
     };
-    lines.chunks_exact(2).map(place).collect()
+    groups.into_iter().map(place).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_headers_function_is_named_by_who_calls_it() {
+        let text = "0x0000000000001233\nfind_next_bit\n/src/./include/linux/find.h:65\nrebalance\n\
+            /src/kernel/sched/fair.c:77 (discriminator 3)\nsched_softirq\n/src/kernel/sched/fair.c:99\n\
+            0x0000000000001300\ncpu_of\n/src/kernel/sched/sched.h:9\nown\n/src/kernel/sched/core.c:3\n0x0000000000001310\n??\n??:0\n";
+        let inner = ["include/linux/find.h:65 find_next_bit", "kernel/sched/sched.h:9 cpu_of", "??:0 ??"];
+        assert_eq!(places_of(text, Frame::Innermost), inner);
+        let outer = ["kernel/sched/fair.c:77 rebalance", "kernel/sched/core.c:3 own", "??:0 ??"];
+        assert_eq!(places_of(text, Frame::OutOfHeaders), outer);
+    }
 }

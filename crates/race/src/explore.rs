@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::RaceError;
-use crate::compile::{Compiled, places};
+use crate::compile::{Compiled, Frame, places};
 use crate::engine::{Altered, Met};
 use crate::memory::MemoryModel;
 use crate::scenario::Scenario;
@@ -142,11 +142,18 @@ pub(crate) fn merged(
     let mut sites: Vec<usize> = found.values().flat_map(|f| f.sites.iter().copied()).collect();
     sites.sort_unstable();
     sites.dedup();
-    let names: HashMap<usize, String> =
-        sites.iter().copied().zip(places(&plan.compiled.object, &sites)).collect();
+    let names: HashMap<usize, String> = sites.iter().copied().zip(plan.places(&sites)).collect();
     explored.findings = found.into_values().map(|f| named(f, scenario, &names)).collect();
     explored.findings.sort_by_key(|f| f.first_schedule);
     Ok(explored)
+}
+
+impl Finding {
+    /// Of a race of a whole scheduler: the code of its accesses, from the begin of the text.
+    fn pair(&self) -> Option<(u64, u64)> {
+        let (a, b) = if self.kind == "race" { self.told_as.split_once(' ')? } else { return None };
+        Some((u64::from_str_radix(a, 16).ok()?, u64::from_str_radix(b, 16).ok()?))
+    }
 }
 
 /// A finding with its places in the source.
@@ -191,8 +198,14 @@ impl Plan {
     }
 
     pub(crate) fn finding(&self, found: Found, scenario: &Scenario) -> Finding {
-        let names = found.sites.iter().copied().zip(places(&self.compiled.object, &found.sites)).collect();
+        let names = found.sites.iter().copied().zip(self.places(&found.sites)).collect();
         named(found, scenario, &names)
+    }
+
+    /// Places of a finding.
+    fn places(&self, sites: &[usize]) -> Vec<String> {
+        let frame = if self.compiled.is_whole() { Frame::OutOfHeaders } else { Frame::Innermost };
+        places(&self.compiled.object, sites, frame)
     }
 
     /// What the target can be asked for, and the scenario that it brings along.
@@ -283,7 +296,8 @@ impl Plan {
         Ok(best)
     }
 
-    /// Runs one schedule with all that happens in it.
+    /// Runs one schedule with all that happens in it. Of several findings the one with this text is returned, else the
+    /// first that has no known reason.
     ///
     /// # Errors
     /// A process was lost.
@@ -291,16 +305,24 @@ impl Plan {
         &self,
         scenario: &Scenario,
         choices: &[Choice],
+        wanted: &str,
     ) -> Result<(Option<Finding>, Story), RaceError> {
         let mut done = match self.compiled.is_whole() {
-            true => self.replay_whole(scenario, choices)?,
+            true => self.replay_whole(scenario, choices, None)?,
             false => ask(&self.job(Some(scenario), Task::Replay { choices: choices.to_vec() }))?,
         };
-        let finding = done.findings.pop().map(|f| self.finding(f, scenario));
+        let mut found: Vec<Finding> = done.findings.drain(..).map(|f| self.finding(f, scenario)).collect();
+        self.explain_races(&mut found, wanted)?;
+        let at = found.iter().position(|f| f.text == wanted).unwrap_or(0);
+        let finding = (at < found.len()).then(|| found.swap_remove(at));
+        if let Some(pair) = finding.as_ref().and_then(Finding::pair) {
+            done = self.replay_whole(scenario, choices, Some(pair))?;
+        }
         let mut codes: Vec<usize> = done.events.iter().map(|e| e.code).filter(|c| *c != 0).collect();
         codes.sort_unstable();
         codes.dedup();
-        let lines = codes.iter().copied().zip(places(&self.compiled.object, &codes)).collect();
+        let lines = places(&self.compiled.object, &codes, Frame::Innermost);
+        let lines = codes.iter().copied().zip(lines).collect();
         let names = done.names.into_iter().collect();
         let mut story = Story::new(done.events, scenario.clone(), names, lines);
         if let Some(finding) = &finding {

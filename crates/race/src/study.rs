@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::RaceError;
 use crate::abi;
-use crate::compile::{self, Compiled, places};
+use crate::compile::{self, Compiled, Frame, places};
 use crate::engine::{Altered, Met};
 use crate::explore::{Finding, Plan};
 use crate::memory::MemoryModel;
@@ -207,7 +207,7 @@ fn note(met: Vec<Met>, plan: &Plan, barriers: &mut Barriers) {
         let missing: Vec<usize> = new.iter().filter(|at| !all.contains(at)).copied().collect();
         all.extend(missing);
     };
-    for (met, place) in met.into_iter().zip(places(&plan.compiled.object, &codes)) {
+    for (met, place) in met.into_iter().zip(places(&plan.compiled.object, &codes, Frame::Innermost)) {
         let barrier = barriers.entry((place, met.kind)).or_default();
         add(&mut barrier.codes, &[met.code]);
         add(&mut barrier.before, &met.before);

@@ -138,7 +138,7 @@ fn an_undone_fix_is_found_shrunk_and_named() {
         "{}",
         plan.schedule(&shrunk, Vec::new())
     );
-    let (_, story) = plan.replay(&shrunk.scenario, &shrunk.choices).unwrap();
+    let (_, story) = plan.replay(&shrunk.scenario, &shrunk.choices, "").unwrap();
     assert!(story.text().contains(" cpupri.c:"), "{}", story.text());
 }
 

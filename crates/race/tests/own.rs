@@ -117,7 +117,7 @@ fn a_shrunk_schedule_repeats_to_the_byte_in_other_processes() {
     let again = Schedule::parse("text", &text).unwrap();
     let scenario = Scenario::parse(&again.scenario.0, &again.scenario.1).unwrap();
     let replayed = || {
-        let (finding, story) = plan.replay(&scenario, &again.choices).unwrap();
+        let (finding, story) = plan.replay(&scenario, &again.choices, "").unwrap();
         (finding.map(|f: Finding| f.text), story.text(), story.html("t"))
     };
     let (first, second) = (replayed(), replayed());

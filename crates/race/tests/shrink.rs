@@ -78,12 +78,12 @@ fn audited(
     for one in all {
         assert!(one.finding.is_some() || one.schedules >= schedules * scenarios.len() as u64);
         if let Some((without, finding)) = &one.finding {
-            let again = without.replay(&finding.scenario, &finding.choices).unwrap().0.unwrap();
+            let again = without.replay(&finding.scenario, &finding.choices, "").unwrap().0.unwrap();
             assert_eq!(again.text, finding.text, "{}", one.words());
             let named = study::barriers_at(&plan, &finding.scenario, &[one.words()]).unwrap();
             // a shrunk scenario may not come to all places of the barrier; those that it comes to show the harm again
             let kept = Plan { without: named, ..without.clone() };
-            let kept = kept.replay(&finding.scenario, &finding.choices).unwrap().0;
+            let kept = kept.replay(&finding.scenario, &finding.choices, "").unwrap().0;
             assert_eq!(kept.map(|f| f.text).as_ref(), Some(&finding.text), "{}", one.words());
         }
         println!("{:<8} {:<9} {}", kernel.series, one.finding.is_some(), one.words());

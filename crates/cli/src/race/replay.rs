@@ -94,7 +94,7 @@ pub(super) fn replay(path: &Path, args: &RaceArgs, ui: &Ui) -> Result<()> {
         return expect(expected, &opened, ui);
     }
     let Opened { name, schedule, plan, scenario, .. } = opened;
-    let (finding, story) = plan.replay(&scenario, &schedule.choices).map_err(fault)?;
+    let (finding, story) = plan.replay(&scenario, &schedule.choices, &schedule.finding.1).map_err(fault)?;
     let title =
         finding.as_ref().map_or_else(|| "nothing is found".to_owned(), |f| format!("{}: {}", f.kind, f.text));
     if let Some(html) = &args.html {
@@ -136,7 +136,7 @@ fn expect(expected: Expected, opened: &Opened, ui: &Ui) -> Result<()> {
     let Opened { name, schedule, plan, scenario, is_foreign } = opened;
     let is_it =
         |f: &Finding| (f.kind.as_str(), f.text.as_str()) == (&*schedule.finding.0, &*schedule.finding.1);
-    let (finding, _) = plan.replay(scenario, &schedule.choices).map_err(fault)?;
+    let (finding, _) = plan.replay(scenario, &schedule.choices, &schedule.finding.1).map_err(fault)?;
     let mut found = finding.filter(|f| expected == Expected::None || is_it(f));
     let mut tried = "the schedule".to_owned();
     if *is_foreign && found.is_none() {

@@ -70,7 +70,9 @@ pub(super) fn report(
         reported.file = Some(write(args, plan, &reported.finding, n + 1)?);
     }
     if let (Some(path), Some(first)) = (&args.html, reported.first()) {
-        let (_, story) = plan.replay(&first.finding.scenario, &first.finding.choices).map_err(fault)?;
+        let (_, story) = plan
+            .replay(&first.finding.scenario, &first.finding.choices, &first.finding.text)
+            .map_err(fault)?;
         output::text(path, &story.html(&first.finding.text))?;
     }
     let value = as_json(plan, &all, &reported, &explained);

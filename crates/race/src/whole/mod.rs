@@ -33,6 +33,7 @@ use crate::explore::{Finding, Plan, merged};
 use crate::scenario::Scenario;
 use crate::strategy::Strategy;
 use crate::worker::{Done, receive, send};
+use known::KnownRace;
 use schedlab_linux::build::{self as kernel_build, BuildOptions};
 use serve::{WHOLE, WholeJob, WholeTask};
 
@@ -138,14 +139,18 @@ impl Plan {
             threads.into_iter().map(|thread| thread.join().unwrap_or_else(lost)).collect()
         });
         let mut explored = merged(self, scenario, answers)?;
-        self.explain_races(&mut explored)?;
+        explored.explained = self.explain_races(&mut explored.findings, "")?;
         Ok(explored)
     }
 
-    /// Takes out the races whose reason is known.
-    fn explain_races(&self, explored: &mut Explored) -> Result<(), RaceError> {
-        if !explored.findings.iter().any(|f| f.kind == "race") {
-            return Ok(());
+    /// Takes out the races whose reason is known, save the one with this text: reasons, and how often each was met.
+    pub(crate) fn explain_races(
+        &self,
+        findings: &mut Vec<Finding>,
+        kept: &str,
+    ) -> Result<Vec<(KnownRace, u64)>, RaceError> {
+        if !findings.iter().any(|f| f.kind == "race") {
+            return Ok(Vec::new());
         }
         let known = known::known()?;
         let edits = self.compiled.seeded.as_ref().map(|seeded| seeded.edits.clone());
@@ -153,16 +158,16 @@ impl Plan {
             .map(|kernel| kernel.source);
         let mut source = known::Source::new(&tree.unwrap_or_default(), &edits.unwrap_or_default());
         let mut counts: Vec<u64> = vec![0; known.len()];
-        explored.findings.retain(|finding| {
-            let reason = if finding.kind == "race" { source.explain(finding, &known) } else { None };
+        findings.retain(|finding| {
+            let is_race = finding.kind == "race" && finding.text != kept;
+            let reason = if is_race { source.explain(finding, &known) } else { None };
             let place = reason.and_then(|reason| known.iter().position(|k| k == reason));
             if let Some(place) = place {
                 counts[place] += finding.times;
             }
             place.is_none()
         });
-        explored.explained = known.into_iter().zip(counts).filter(|(_, times)| *times > 0).collect();
-        Ok(())
+        Ok(known.into_iter().zip(counts).filter(|(_, times)| *times > 0).collect())
     }
 
     pub(crate) fn shrink_whole(&self, finding: &Finding) -> Result<Finding, RaceError> {
@@ -188,11 +193,13 @@ impl Plan {
         Ok(started)
     }
 
+    /// With `race` the story is about that pair of accesses.
     pub(crate) fn replay_whole(
         &self,
         scenario: &Scenario,
         choices: &[crate::Choice],
+        race: Option<(u64, u64)>,
     ) -> Result<Done, RaceError> {
-        ask(&self.whole_job(scenario, WholeTask::Replay { choices: choices.to_vec() }))
+        ask(&self.whole_job(scenario, WholeTask::Replay { choices: choices.to_vec(), race }))
     }
 }

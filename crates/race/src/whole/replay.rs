@@ -73,12 +73,19 @@ impl Places {
     }
 }
 
-/// The events around the stops and at the end, as a story has them. What others do while a CPU stands is shown from
-/// the stop on, up to a bound.
-pub(super) fn tell(events: &[RaceEvent], stops: &[Stop], text_start: u64, places: Places, done: &mut Done) {
+/// What a story is about.
+pub(super) struct Around<'a> {
+    pub(super) stops: &'a [Stop],
+    pub(super) race: Option<(RaceEvent, RaceEvent)>,
+}
+
+/// Marks what is shown: the events around the stops, those around a race's accesses, else the last ones. What others
+/// do while a CPU stands is shown from the stop on, up to a bound.
+fn shown(events: &[RaceEvent], around: &Around<'_>) -> Vec<bool> {
     let mut shown = vec![false; events.len()];
     let is_point = RaceEvent::is_point;
-    for stop in stops {
+    let Around { stops, race } = around;
+    for stop in *stops {
         // its event is noted when the CPU goes on again: what comes before it in the list are the others' doings
         let at = |e: &RaceEvent| u32::from(e.cpu) == stop.cpu && u64::from(e.at) == stop.at && is_point(e);
         let Some(resumed) = events.iter().position(at) else { continue };
@@ -92,8 +99,38 @@ pub(super) fn tell(events: &[RaceEvent], stops: &[Stop], text_start: u64, places
         mark(stood.saturating_sub(BEFORE), (stood + AFTER).min(resumed), &mut shown);
         mark(resumed.saturating_sub(BEFORE).max(stood), resumed + AFTER, &mut shown);
     }
-    let from = events.len().saturating_sub(LAST);
-    shown[from..].iter_mut().for_each(|s| *s = true);
+    match race {
+        Some((a, b)) => {
+            for at in [a, b].into_iter().filter_map(|access| events.iter().position(|e| e == access)) {
+                let to = (at + BEFORE).min(events.len());
+                shown[at.saturating_sub(BEFORE)..to].iter_mut().for_each(|s| *s = true);
+            }
+        }
+        None => {
+            let from = events.len().saturating_sub(LAST);
+            shown[from..].iter_mut().for_each(|s| *s = true);
+        }
+    }
+    shown
+}
+
+/// The events that are shown, as a story has them.
+pub(super) fn tell(
+    events: &[RaceEvent],
+    around: &Around<'_>,
+    text_start: u64,
+    places: Places,
+    done: &mut Done,
+) {
+    let shown = shown(events, around);
+    let stops = around.stops;
+    let is_point = RaceEvent::is_point;
+    let note = |event: &RaceEvent, at: u32, text: String| Event {
+        cpu: event.cpu as u8,
+        at,
+        code: 0,
+        happened: Happened::Note { text },
+    };
     let mut gap = 0u64;
     let is_line = |event: &RaceEvent| is_point(event) || matches!(event.what(), SAYS_LOCKED | SAYS_SEEN);
     for (event, is_shown) in events.iter().zip(&shown).filter(|(event, _)| is_line(event)) {
@@ -102,13 +139,7 @@ pub(super) fn tell(events: &[RaceEvent], stops: &[Stop], text_start: u64, places
             continue;
         }
         if gap > 0 {
-            let text = format!("... {gap} points");
-            done.events.push(Event {
-                cpu: event.cpu as u8,
-                at: 0,
-                code: 0,
-                happened: Happened::Note { text },
-            });
+            done.events.push(note(event, 0, format!("... {gap} points")));
             gap = 0;
         }
         if let Some(stop) = stops
@@ -120,12 +151,10 @@ pub(super) fn tell(events: &[RaceEvent], stops: &[Stop], text_start: u64, places
                 0 => "stood here, now goes on:".to_owned(),
                 _ => format!("stood here for {}{at_most}, now goes on:", stop.hold),
             };
-            done.events.push(Event {
-                cpu: event.cpu as u8,
-                at: event.at,
-                code: 0,
-                happened: Happened::Note { text },
-            });
+            done.events.push(note(event, event.at, text));
+        }
+        if around.race.is_some_and(|(a, b)| [a, b].contains(event)) {
+            done.events.push(note(event, event.at, "nothing orders this and the other one:".to_owned()));
         }
         done.events.push(as_story(event, text_start));
         let (address, value) = (event.address as usize, event.value as usize);

@@ -35,6 +35,7 @@ use super::hb;
 use super::late::Stores;
 use super::order::{Explorer, Fork, Given, Stop};
 use super::page::{PAIRS, Page, REFUSED, Verdict, shared_memory};
+use super::replay::Around;
 use super::scenario::WholeScenario;
 use crate::memory::MemoryModel;
 use crate::schedule::Choice;
@@ -51,8 +52,8 @@ schedlab_process::entrance! {
 pub(super) enum WholeTask {
     /// Schedules `first`, `first + stride`, ... below `schedules`.
     Explore { first: u64, stride: u64, schedules: u64, findings: usize },
-    /// One, with all that happens in it.
-    Replay { choices: Vec<Choice> },
+    /// One, with all that happens in it; of a race: around its two accesses, which are known by their code.
+    Replay { choices: Vec<Choice>, race: Option<(u64, u64)> },
     /// One, in this process, under gdb.
     Watch { choices: Vec<Choice> },
     /// Fewer stops, the same finding.
@@ -397,6 +398,11 @@ impl Server<'_> {
         unsafe { std::slice::from_raw_parts(self.trace, (self.page.points[63] as usize).min(TRACE_MAX)) }
     }
 
+    /// The two accesses of a race of the last schedule's, by their code.
+    fn race_at(&self, codes: (u64, u64)) -> Option<(RaceEvent, RaceEvent)> {
+        hb::races(self.events(), PAIRS).into_iter().find(|(a, b)| (a.code, b.code) == codes)
+    }
+
     /// What a verdict says: nothing, one finding, or each race by itself.
     fn found(&self, verdict: Verdict, index: u64, given: &Given) -> Vec<Found> {
         let (kind, text, sites) = match verdict {
@@ -481,13 +487,14 @@ impl Server<'_> {
                 let stores = Stores::of(self.events(), self.job.model);
                 self.explore(control, (&places, &stores), plain, (first, stride, schedules), findings)
             }
-            WholeTask::Replay { choices } => {
+            WholeTask::Replay { choices, race } => {
                 let given = self.given(&choices)?;
                 let Some(verdict) = self.one(control, watch)? else { return Ok(Turned::Child(given)) };
                 let mut done = Done::default();
                 done.findings.extend(self.found(verdict, 0, &given));
                 done.points = self.page.points[..self.nr_cpus as usize].iter().sum();
-                super::replay::tell(self.events(), &given.stops, self.text_start, self.places, &mut done);
+                let around = Around { stops: &given.stops, race: race.and_then(|codes| self.race_at(codes)) };
+                super::replay::tell(self.events(), &around, self.text_start, self.places, &mut done);
                 Ok(Turned::Done(Box::new(done)))
             }
             WholeTask::Watch { .. } => Err("it is watched already".into()),
