@@ -23,18 +23,50 @@ use std::io::Write;
 use std::path::Path;
 
 /// How is searched, and what it is called.
-type Kind = (Strategy, MemoryModel, &'static str);
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Kind {
+    strategy: Strategy,
+    model: MemoryModel,
+    /// Accesses that nothing orders are findings, too.
+    races: bool,
+    name: &'static str,
+    /// So many times as many schedules as were asked for.
+    times: u64,
+    /// Another seed makes no difference, or little.
+    is_once: bool,
+}
+
+const fn kind(strategy: Strategy, model: MemoryModel, name: &'static str) -> Kind {
+    Kind { strategy, model, races: false, name, times: 1, is_once: false }
+}
 
 /// Searches of the table: by order of events, and with late stores.
-const BY_ORDER: [Kind; 4] = [
+const BY_ORDER: [Kind; 6] = [
     MIX,
-    (Strategy::Random, MemoryModel::Sc, "random"),
-    (Strategy::Pct(3), MemoryModel::Sc, "pct-3"),
-    (Strategy::Conflict, MemoryModel::Sc, "conflict"),
+    kind(Strategy::Random, MemoryModel::Sc, "random"),
+    kind(Strategy::Pct(3), MemoryModel::Sc, "pct-3"),
+    kind(Strategy::Conflict, MemoryModel::Sc, "conflict"),
+    Kind { times: 10, is_once: true, ..kind(Strategy::Bounded(1), MemoryModel::Sc, "one stop") },
+    Kind { races: true, is_once: true, ..kind(Strategy::Mix, MemoryModel::Sc, "races") },
 ];
 const WITH_LATE: [Kind; 2] =
-    [(Strategy::Mix, MemoryModel::Tso, "tso"), (Strategy::Mix, MemoryModel::Lkmm, "lkmm")];
-const MIX: Kind = (Strategy::Mix, MemoryModel::Sc, "mix");
+    [kind(Strategy::Mix, MemoryModel::Tso, "tso"), kind(Strategy::Mix, MemoryModel::Lkmm, "lkmm")];
+const MIX: Kind = kind(Strategy::Mix, MemoryModel::Sc, "mix");
+
+impl Kind {
+    /// The search of the kernel as it is that says what this one's findings must not be. Searches by order alone, at
+    /// random, share one.
+    fn of_plain(self) -> Kind {
+        let is_own = self.model != MemoryModel::Sc || self.is_once;
+        if is_own { self } else { MIX }
+    }
+
+    /// Schedules of each scenario at most.
+    fn most(self, args: &RaceArgs) -> u64 {
+        args.schedules * self.times
+    }
+}
+
 /// What the kernel is called that has no bug.
 const AS_IT_IS: &str = "-";
 /// Bugs that need no late stores, and are searched with them all the same.
@@ -184,19 +216,19 @@ impl Search<'_> {
     fn run(&self, scenarios: &[Scenario]) -> Result<Row> {
         let plan = Plan {
             compiled: self.compiled.clone(),
-            model: self.kind.1,
-            strategy: self.kind.0,
+            model: self.kind.model,
+            strategy: self.kind.strategy,
             seed: self.seed,
             schedules: self.most,
             jobs: 1,
             findings: 1 + self.known.len() + self.explained.len(),
             without: Vec::new(),
-            races: false,
+            races: self.kind.races,
         };
         let mut row = Row {
             bug: self.bug.to_owned(),
             object: self.compiled.key.clone(),
-            search: self.kind.2.to_owned(),
+            search: self.kind.name.to_owned(),
             seed: self.seed,
             most: self.most,
             schedules: 0,
@@ -268,13 +300,17 @@ pub(super) fn scoreboard(target: &str, args: &RaceArgs, ui: &Ui) -> Result<()> {
     let mut rows = Rows::open(args.rows.as_deref())?;
     let step = ui.step("scoreboard");
     for (n, seeded) in bugs.iter().filter(is_wanted).enumerate() {
-        let missing = |rows: &Rows<'_>, search: &str, seed: u64| {
-            !rows.of_bug(&seeded.name, search).any(|row| row.seed == seed && row.most == args.schedules)
+        let missing = |rows: &Rows<'_>, kind: Kind, seed: u64| {
+            let most = kind.most(args);
+            !rows.of_bug(&seeded.name, kind.name).any(|row| row.seed == seed && row.most == most)
         };
         let wanted: Vec<(Kind, u64)> = searches(seeded)
             .into_iter()
-            .flat_map(|kind| (1..=args.seeds).map(move |seed| (kind, seed)))
-            .filter(|((.., name), seed)| missing(&rows, name, *seed))
+            .flat_map(|kind| {
+                let seeds = if kind.is_once { 1 } else { args.seeds };
+                (1..=seeds).map(move |seed| (kind, seed))
+            })
+            .filter(|(kind, seed)| missing(&rows, *kind, *seed))
             .collect();
         if wanted.is_empty() {
             continue;
@@ -284,35 +320,35 @@ pub(super) fn scoreboard(target: &str, args: &RaceArgs, ui: &Ui) -> Result<()> {
         let flavours: String = seeded.flavours.iter().map(|flavour| format!("+{flavour}")).collect();
         let plain = whole::compiled(&format!("{target}{flavours}"), None, ui)?;
         let scenarios = scenarios_of(seeded, &plain, ui)?;
-        // by order alone the default search speaks for all
-        let own = |kind: Kind| if kind.1 == MemoryModel::Sc { MIX } else { kind };
-        let mut known: Vec<(MemoryModel, String)> = Vec::new();
-        let mut kinds: Vec<Kind> = wanted.iter().map(|(kind, _)| own(*kind)).collect();
+        let mut known: Vec<(&str, String)> = Vec::new();
+        let mut kinds: Vec<Kind> = wanted.iter().map(|(kind, _)| kind.of_plain()).collect();
         kinds.dedup();
         for (kind, scenario) in kinds.iter().flat_map(|kind| scenarios.iter().map(move |s| (*kind, s))) {
             let is_it = |row: &&Row| row.object == plain.key && row.scenario == scenario.name;
-            if !rows.of_bug(AS_IT_IS, kind.2).any(|row| is_it(&row)) {
+            if !rows.of_bug(AS_IT_IS, kind.name).any(|row| is_it(&row)) {
                 let search = Search {
                     bug: AS_IT_IS,
                     compiled: &plain,
                     kind,
                     seed: 1,
-                    most: args.schedules,
+                    most: kind.most(args),
                     known: &[],
-                    explained: &of(&plain, kind.1, None),
+                    explained: &of(&plain, kind.model, None),
                 };
                 let row = search.run(std::slice::from_ref(scenario))?;
                 rows.add(row)?;
             }
-            let found = rows.of_bug(AS_IT_IS, kind.2).filter(is_it).filter(|row| row.end == End::Found);
-            known.extend(found.filter_map(|row| Some((kind.1, row.finding.split_once(": ")?.1.to_owned()))));
+            let found = rows.of_bug(AS_IT_IS, kind.name).filter(is_it).filter(|row| row.end == End::Found);
+            known.extend(
+                found.filter_map(|row| Some((kind.name, row.finding.split_once(": ")?.1.to_owned()))),
+            );
         }
         let compiled = whole::compiled(target, Some(&seeded.name), ui)?;
         for (kind, seed) in wanted {
-            let (bug, most) = (&seeded.name, args.schedules);
-            let explained = &of(&compiled, kind.1, Some(seeded));
-            let of_model = known.iter().filter(|(model, _)| *model == kind.1);
-            let known = &of_model.map(|(_, text)| text.clone()).collect::<Vec<_>>();
+            let (bug, most) = (&seeded.name, kind.most(args));
+            let explained = &of(&compiled, kind.model, Some(seeded));
+            let of_kind = known.iter().filter(|(name, _)| *name == kind.of_plain().name);
+            let known = &of_kind.map(|(_, text)| text.clone()).collect::<Vec<_>>();
             let search = Search { bug, compiled: &compiled, kind, seed, most, known, explained };
             let row = search.run(&scenarios)?;
             ui.say(row.line().replace('\t', " "));
@@ -356,7 +392,7 @@ fn median<'a>(
 fn table(bugs: &[Seeded], rows: &Rows<'_>) -> String {
     let mut text = String::from("| bug | undoes |");
     let kinds = || BY_ORDER.iter().chain(&WITH_LATE);
-    kinds().for_each(|(.., name)| text.push_str(&format!(" {name} |")));
+    kinds().for_each(|kind| text.push_str(&format!(" {} |", kind.name)));
     text.push_str(" most often found as |\n|---|---|");
     kinds().for_each(|_| text.push_str("---|"));
     text.push_str("---|\n");
@@ -369,8 +405,8 @@ fn table(bugs: &[Seeded], rows: &Rows<'_>) -> String {
         };
         text.push_str(&format!("| `{}` | {fix} |", seeded.name));
         let mut said: Vec<(usize, &str)> = Vec::new();
-        for (.., search) in kinds() {
-            let all = || rows.of_bug(&seeded.name, search);
+        for kind in kinds() {
+            let all = || rows.of_bug(&seeded.name, kind.name);
             let (found, nr, schedules) = median(all(), |row| row.schedules as f64);
             let (_, _, cpu) = median(all(), |row| row.cpu_s);
             match (nr, schedules, cpu) {

@@ -8,8 +8,8 @@
 //! cpu0's 813th point   load t->comm        nobody stores: not drawn, save now and then
 //! ```
 //!
-//! Half of a mix's schedules stop by line of code, so that a line which runs once is stopped at as often as one that
-//! runs a thousand times, and near another stop. One block in four begins with a *trunk*: a few stops, whose
+//! Half of the other schedules of a mix stop by line of code, so that a line which runs once is stopped at as often as one that
+//! runs a thousand times, and near another stop. One block in five begins with a *trunk*: a few stops, whose
 //! schedule is recorded as well. What comes behind these stops is another run, with places that the first one does not
 //! have; the block's schedules stop there, too.
 //!
@@ -19,14 +19,15 @@
 //! of its block    ...                              the same, and ┤ between two looks at the task ├
 //! ```
 //!
-//! One block in four has its first stop in a *window*: a CPU gives a lock up and takes it again a few points later.
+//! One block in five has its first stop in a *window*: a CPU gives a lock up and takes it again a few points later.
 //! What it knew before may not hold any more, so it looks again, and its second stop is between these looks:
 //!
 //! ```text
 //! cpu0  pushes t: gives cpu1's queue up ┤ t runs, and sleeps ├ takes both queues; is t there? ┤ ... ├ is t queued?
 //! ```
 //!
-//! And in one block in four stops end when another CPU changes what is looked at (conflict.rs).
+//! In one block in five stops end when another CPU changes what is looked at (conflict.rs), and one is of random walks
+//! with up to 40 stops.
 
 use std::collections::HashMap;
 
@@ -38,7 +39,7 @@ use super::conflict::Conflicts;
 use super::groups::Groups;
 use super::hb::ByAddress;
 use super::late::Stores;
-use super::order::{Given, Stop};
+use super::order::{Given, Stop, Until};
 use crate::strategy::Strategy;
 
 /// How long a CPU stands, most often until nothing else happens at this instant: then the shortest lengths of the
@@ -46,6 +47,8 @@ use crate::strategy::Strategy;
 const HOLDS_US: [u64; 12] = [0, 0, 0, 0, 0, 0, 10, 100, 1000, 4100, 12_000, 40_000];
 /// How long a CPU stands in a window: long enough that others get there.
 const WINDOW_HOLDS_US: [u64; 8] = [0, 10, 100, 100, 100, 1000, 1000, 4100];
+/// How long the stop of an exhaustive search lasts if what would end it does not come.
+const ONE_STOP_MOST: Span = Span::from_us(40_000);
 /// One stop in so many is drawn from all points.
 const ANY_IN: u64 = 8;
 /// Most stops of a random walk.
@@ -54,10 +57,10 @@ const WALK_MAX: u64 = 40;
 /// Late stores are drawn from a stream of their own.
 const LATE_SEED: u64 = 0x1a7e_1a7e;
 
-/// Schedules of a block, of which one in four has a trunk.
+/// Schedules of a block, of which one in five has a trunk.
 pub(super) const BLOCK: u64 = 32;
-/// Kinds of blocks: drawn one by one, grown from a trunk, in windows, by conflict.
-const KINDS: u64 = 4;
+/// Kinds of blocks: drawn one by one, grown from a trunk, in windows, by conflict, walks of many stops.
+const KINDS: u64 = 5;
 /// Trunks that are recorded for a block; the one that comes to most new lines is taken.
 pub(super) const TRUNKS: u64 = 3;
 /// How many points of its CPU a stop that is near another one is away at most.
@@ -87,6 +90,15 @@ struct Shared {
     at: u64,
 }
 
+/// A point of a CPU with the memory that it touches.
+#[derive(Clone, Copy, Debug)]
+struct Touched {
+    cpu: u32,
+    at: u64,
+    address: u64,
+    size: u8,
+}
+
 /// Where CPUs can stop.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Places {
@@ -96,6 +108,8 @@ pub(super) struct Places {
     windows: Groups<Window>,
     /// Per CPU: the points at which what it touches is shared.
     shared: Vec<Vec<u64>>,
+    /// The same points in one list, a CPU's after the other's, each with its memory.
+    touched: Vec<Touched>,
     /// Per CPU: all its points.
     all: Vec<u64>,
     /// Of the schedule without stops.
@@ -129,7 +143,7 @@ impl Places {
             }
         }
         let mut shared = vec![Vec::new(); all.len()];
-        let mut by_code = Vec::new();
+        let (mut by_code, mut memory) = (Vec::new(), Vec::new());
         for event in events.iter().filter(|e| e.address != 0 && e.is_point()) {
             let bit = 1u64 << (event.cpu & 63);
             let (touched, written) = words[&(event.address >> 3)];
@@ -137,12 +151,15 @@ impl Places {
             if others & !bit != 0
                 && let Some(list) = shared.get_mut(usize::from(event.cpu))
             {
-                list.push(u64::from(event.at));
-                by_code.push(Shared { code: event.code, cpu: u32::from(event.cpu), at: u64::from(event.at) });
+                let (cpu, at) = (u32::from(event.cpu), u64::from(event.at));
+                list.push(at);
+                memory.push(Touched { cpu, at, address: event.address, size: event.size });
+                by_code.push(Shared { code: event.code, cpu, at });
             }
         }
         let lines = Groups::of(by_code, |point| point.code);
-        Places { lines, shared, all, ..Places::default() }
+        memory.sort_by_key(|point: &Touched| (point.cpu, point.at));
+        Places { lines, shared, touched: memory, all, ..Places::default() }
     }
 
     /// Lines of code at which what is touched is shared, and that `other` has not.
@@ -316,25 +333,37 @@ impl Places {
             _ if strategy == Strategy::Conflict => return Some(self.by_conflict(&mut random)),
             2 if is_mixed(strategy) => return Some(self.in_window(&mut random)),
             3 if is_mixed(strategy) => return Some(self.by_conflict(&mut random)),
+            4 if is_mixed(strategy) => {
+                let nr = 1 + random.below(WALK_MAX);
+                return Some(self.walk(nr, &mut random));
+            }
             _ => {}
         }
         if is_mixed(strategy) && index % 8 >= 4 {
             return Some(self.with_mixed(Vec::new(), nr, &mut random));
         }
-        Some(in_order((0..nr).filter_map(|_| self.one(&mut random)).collect()))
+        Some(self.walk(nr, &mut random))
     }
 
-    /// The schedule with one stop of this number: all shared points, one CPU's after the other's.
-    fn nth(&self, mut index: u64) -> Option<Stop> {
-        for (cpu, points) in self.shared.iter().enumerate() {
-            match index.checked_sub(points.len() as u64) {
-                Some(rest) => index = rest,
-                None => {
-                    return Some(Stop::new(cpu as u32, points[index as usize], Span::ZERO));
-                }
-            }
-        }
-        None
+    /// So many stops at shared points, each with equal chances.
+    fn walk(&self, nr: u64, random: &mut Random) -> Vec<Stop> {
+        in_order((0..nr).filter_map(|_| self.one(random)).collect())
+    }
+
+    /// The schedule with one stop of this number: all shared points with a stop until nothing else happens at this
+    /// instant, then all with one until their memory changes, then all with one until an interrupt comes.
+    fn nth(&self, index: u64) -> Option<Stop> {
+        let nr = self.touched.len() as u64;
+        let point = self.touched.get((index.checked_rem(nr)?) as usize)?;
+        let Touched { cpu, at, address, size } = *point;
+        let changes = (1..=8).contains(&size).then_some(Until::Changed { address, size });
+        let (hold, until) = match index / nr {
+            0 => (Span::ZERO, None),
+            1 => (ONE_STOP_MOST, changes),
+            2 => (ONE_STOP_MOST, Some(Until::Interrupt)),
+            _ => return None,
+        };
+        Some(Stop { cpu, at, hold, until })
     }
 }
 
@@ -392,7 +421,7 @@ mod tests {
     use super::*;
 
     fn event(cpu: u16, at: u32, address: u64, kind: u8) -> RaceEvent {
-        RaceEvent { cpu, at, address, kind, ..RaceEvent::default() }
+        RaceEvent { cpu, at, address, kind, size: 4, ..RaceEvent::default() }
     }
 
     /// cpu0 loads 0x100 and 0x200; cpu1 stores 0x100 only: one point of each is shared.
@@ -401,9 +430,14 @@ mod tests {
         let events = [event(0, 1, 0x100, 5), event(0, 2, 0x200, 5), event(1, 1, 0x100, 6)];
         let places = Places::of(&events, vec![2, 1]);
         assert_eq!(places.count(), (3, 2));
-        let all: Vec<_> = (0..3).map(|n| places.draw(Strategy::Bounded(1), 1, n)).collect();
-        let stop = |cpu, at| Some(vec![Stop::new(cpu, at, Span::ZERO)]);
-        assert_eq!(all, [stop(0, 1), stop(1, 1), None]);
+        let all: Vec<_> = (0..7).map(|n| places.draw(Strategy::Bounded(1), 1, n)).collect();
+        let ends = |until| move |cpu| Some(vec![Stop { cpu, at: 1, hold: ONE_STOP_MOST, until }]);
+        let at_once = |cpu| Some(vec![Stop::new(cpu, 1, Span::ZERO)]);
+        let changed = ends(Some(Until::Changed { address: 0x100, size: 4 }));
+        let interrupted = ends(Some(Until::Interrupt));
+        let wanted = [at_once(0), at_once(1), changed(0), changed(1), interrupted(0), interrupted(1), None];
+        assert_eq!(all, wanted);
+        assert_eq!(Places::default().draw(Strategy::Bounded(1), 1, 0), None);
         assert_eq!(places.draw(Strategy::Pct(3), 7, 5), places.draw(Strategy::Pct(3), 7, 5));
         assert!(places.draw(Strategy::Pct(3), 7, 5).unwrap().len() <= 2);
     }

@@ -30,6 +30,7 @@ mod serve;
 use crate::RaceError;
 use crate::compile::Compiled;
 use crate::explore::{Finding, Plan, merged};
+use crate::memory::MemoryModel;
 use crate::scenario::Scenario;
 use crate::strategy::Strategy;
 use crate::worker::{Done, receive, send};
@@ -108,6 +109,17 @@ impl Plan {
         if self.strategy == Strategy::Dpor {
             return Err(RaceError::Refused(
                 "a whole scheduler has too many orders for --strategy exhaustive: add --preemptions 1".into(),
+            ));
+        }
+        if matches!(self.strategy, Strategy::Bounded(2..)) {
+            return Err(RaceError::Refused(
+                "a whole scheduler has too many orders for more than one stop: --preemptions 1".into(),
+            ));
+        }
+        if self.strategy.is_exhaustive() && self.model != MemoryModel::Sc {
+            return Err(RaceError::Refused(
+                "a whole scheduler has too many late stores for --strategy exhaustive: take --model sc, or mix"
+                    .into(),
             ));
         }
         if let Some(needs) = lacks(scenario, &self.compiled) {
