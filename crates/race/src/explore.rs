@@ -33,6 +33,8 @@ pub struct Plan {
     pub jobs: usize,
     /// Stop a scenario at so many findings that differ.
     pub findings: usize,
+    /// Of a whole scheduler: findings with these texts do not count for that; `cpuN` stands for any CPU.
+    pub aside: Vec<String>,
     /// What is done to barriers: addresses in the object.
     pub without: Vec<Altered>,
     /// Of a whole scheduler: accesses that nothing orders are findings, too.

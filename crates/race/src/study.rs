@@ -68,7 +68,7 @@ impl Explained {
 }
 
 /// A text with `cpuN` for each `cpu0`, `cpu12`.
-fn any_cpu(text: &str) -> String {
+pub fn any_cpu(text: &str) -> String {
     let mut parts = text.split("cpu");
     let mut all = parts.next().unwrap_or_default().to_owned();
     for part in parts {
@@ -416,6 +416,7 @@ pub fn score(
                 schedules: limit,
                 jobs: 1,
                 findings: 4,
+                aside: Vec::new(),
                 without: Vec::new(),
                 races: false,
             };

@@ -35,6 +35,7 @@ fn plan_of(compiled: Compiled, schedules: u64) -> Plan {
         schedules,
         jobs: 2,
         findings: 5,
+        aside: Vec::new(),
         without: Vec::new(),
         races: false,
     }

@@ -305,6 +305,7 @@ fn plan(args: &RaceArgs, compiled: Compiled) -> Result<Plan> {
         schedules: args.schedules,
         jobs,
         findings: FINDINGS_MAX,
+        aside: Vec::new(),
         without: Vec::new(),
         races: args.races,
     })

@@ -23,21 +23,21 @@ use std::io::Write;
 use std::path::Path;
 
 /// How is searched, and what it is called.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug)]
 struct Kind {
     strategy: Strategy,
     model: MemoryModel,
     /// Accesses that nothing orders are findings, too.
     races: bool,
     name: &'static str,
-    /// So many times as many schedules as were asked for.
-    times: u64,
+    /// Schedules of each scenario at most, from the number that was asked for.
+    most: fn(u64) -> u64,
     /// Another seed makes no difference, or little.
     is_once: bool,
 }
 
 const fn kind(strategy: Strategy, model: MemoryModel, name: &'static str) -> Kind {
-    Kind { strategy, model, races: false, name, times: 1, is_once: false }
+    Kind { strategy, model, races: false, name, most: |n| n, is_once: false }
 }
 
 /// Searches of the table: by order of events, and with late stores.
@@ -46,8 +46,8 @@ const BY_ORDER: [Kind; 6] = [
     kind(Strategy::Random, MemoryModel::Sc, "random"),
     kind(Strategy::Pct(3), MemoryModel::Sc, "pct-3"),
     kind(Strategy::Conflict, MemoryModel::Sc, "conflict"),
-    Kind { times: 10, is_once: true, ..kind(Strategy::Bounded(1), MemoryModel::Sc, "one stop") },
-    Kind { races: true, is_once: true, ..kind(Strategy::Mix, MemoryModel::Sc, "races") },
+    Kind { most: |n| 10 * n, is_once: true, ..kind(Strategy::Bounded(1), MemoryModel::Sc, "one stop") },
+    Kind { races: true, most: |n| n / 10, is_once: true, ..kind(Strategy::Mix, MemoryModel::Sc, "races") },
 ];
 const WITH_LATE: [Kind; 2] =
     [kind(Strategy::Mix, MemoryModel::Tso, "tso"), kind(Strategy::Mix, MemoryModel::Lkmm, "lkmm")];
@@ -59,11 +59,6 @@ impl Kind {
     fn of_plain(self) -> Kind {
         let is_own = self.model != MemoryModel::Sc || self.is_once;
         if is_own { self } else { MIX }
-    }
-
-    /// Schedules of each scenario at most.
-    fn most(self, args: &RaceArgs) -> u64 {
-        args.schedules * self.times
     }
 }
 
@@ -214,6 +209,8 @@ struct Search<'a> {
 impl Search<'_> {
     /// One scenario after the other, up to the first finding.
     fn run(&self, scenarios: &[Scenario]) -> Result<Row> {
+        let aside = self.explained.iter().map(|reason| reason.text.clone());
+        let aside = aside.chain(self.known.iter().map(|text| study::any_cpu(text))).collect();
         let plan = Plan {
             compiled: self.compiled.clone(),
             model: self.kind.model,
@@ -221,7 +218,8 @@ impl Search<'_> {
             seed: self.seed,
             schedules: self.most,
             jobs: 1,
-            findings: 1 + self.known.len() + self.explained.len(),
+            findings: 1,
+            aside,
             without: Vec::new(),
             races: self.kind.races,
         };
@@ -301,7 +299,7 @@ pub(super) fn scoreboard(target: &str, args: &RaceArgs, ui: &Ui) -> Result<()> {
     let step = ui.step("scoreboard");
     for (n, seeded) in bugs.iter().filter(is_wanted).enumerate() {
         let missing = |rows: &Rows<'_>, kind: Kind, seed: u64| {
-            let most = kind.most(args);
+            let most = (kind.most)(args.schedules);
             !rows.of_bug(&seeded.name, kind.name).any(|row| row.seed == seed && row.most == most)
         };
         let wanted: Vec<(Kind, u64)> = searches(seeded)
@@ -322,7 +320,7 @@ pub(super) fn scoreboard(target: &str, args: &RaceArgs, ui: &Ui) -> Result<()> {
         let scenarios = scenarios_of(seeded, &plain, ui)?;
         let mut known: Vec<(&str, String)> = Vec::new();
         let mut kinds: Vec<Kind> = wanted.iter().map(|(kind, _)| kind.of_plain()).collect();
-        kinds.dedup();
+        kinds.dedup_by_key(|kind| kind.name);
         for (kind, scenario) in kinds.iter().flat_map(|kind| scenarios.iter().map(move |s| (*kind, s))) {
             let is_it = |row: &&Row| row.object == plain.key && row.scenario == scenario.name;
             if !rows.of_bug(AS_IT_IS, kind.name).any(|row| is_it(&row)) {
@@ -331,7 +329,7 @@ pub(super) fn scoreboard(target: &str, args: &RaceArgs, ui: &Ui) -> Result<()> {
                     compiled: &plain,
                     kind,
                     seed: 1,
-                    most: kind.most(args),
+                    most: (kind.most)(args.schedules),
                     known: &[],
                     explained: &of(&plain, kind.model, None),
                 };
@@ -345,7 +343,7 @@ pub(super) fn scoreboard(target: &str, args: &RaceArgs, ui: &Ui) -> Result<()> {
         }
         let compiled = whole::compiled(target, Some(&seeded.name), ui)?;
         for (kind, seed) in wanted {
-            let (bug, most) = (&seeded.name, kind.most(args));
+            let (bug, most) = (&seeded.name, (kind.most)(args.schedules));
             let explained = &of(&compiled, kind.model, Some(seeded));
             let of_kind = known.iter().filter(|(name, _)| *name == kind.of_plain().name);
             let known = &of_kind.map(|(_, text)| text.clone()).collect::<Vec<_>>();

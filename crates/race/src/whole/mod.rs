@@ -140,6 +140,7 @@ impl Plan {
             stride: jobs,
             schedules: self.schedules,
             findings: self.findings,
+            aside: self.aside.clone(),
         };
         let answers: Vec<Result<Done, RaceError>> = std::thread::scope(|scope| {
             let ask = |first| {

@@ -40,6 +40,7 @@ use super::scenario::WholeScenario;
 use crate::memory::MemoryModel;
 use crate::schedule::Choice;
 use crate::strategy::Strategy;
+use crate::study::any_cpu;
 use crate::worker::{Done, Found, receive, send};
 
 schedlab_process::entrance! {
@@ -50,8 +51,8 @@ schedlab_process::entrance! {
 /// What is to be done.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) enum WholeTask {
-    /// Schedules `first`, `first + stride`, ... below `schedules`.
-    Explore { first: u64, stride: u64, schedules: u64, findings: usize },
+    /// Schedules `first`, `first + stride`, ... below `schedules`, up to so many findings without those aside.
+    Explore { first: u64, stride: u64, schedules: u64, findings: usize, aside: Vec<String> },
     /// One, with all that happens in it; of a race: around its two accesses, which are known by their code.
     Replay { choices: Vec<Choice>, race: Option<(u64, u64)> },
     /// One, in this process, under gdb.
@@ -81,7 +82,7 @@ const COMMAND_LINE: &str = "noautogroup";
 /// Events of one schedule that are kept: 40 bytes each.
 const TRACE_MAX: usize = 4 << 20;
 /// A schedule that takes longer than this, of CPU time, has no end.
-const LIMIT_S: i64 = 10;
+const LIMIT_S: i64 = 3;
 
 struct Nowhere;
 
@@ -481,11 +482,12 @@ impl Server<'_> {
         }
         let plain = self.found(verdict, 0, &Given::default());
         match self.job.task.clone() {
-            WholeTask::Explore { first, stride, schedules, findings } => {
+            WholeTask::Explore { first, stride, schedules, findings, aside } => {
                 let all = self.page.points[..self.nr_cpus as usize].to_vec();
                 let places = Places::of(self.events(), all);
                 let stores = Stores::of(self.events(), self.job.model);
-                self.explore(control, (&places, &stores), plain, (first, stride, schedules), findings)
+                let numbers = (first, stride, schedules);
+                self.explore(control, (&places, &stores), plain, numbers, (findings, &aside))
             }
             WholeTask::Replay { choices, race } => {
                 let given = self.given(&choices)?;
@@ -511,7 +513,7 @@ impl Server<'_> {
         (places, stores): (&Places, &Stores),
         plain: Vec<Found>,
         (first, stride, schedules): (u64, u64, u64),
-        findings: usize,
+        (findings, aside): (usize, &[String]),
     ) -> Result<Turned, String> {
         let mut done = Done { schedules: u64::from(first == 0), ..Done::default() };
         done.points = if first == 0 { places.count().0 } else { 0 };
@@ -553,7 +555,8 @@ impl Server<'_> {
                     None => done.findings.push(found),
                 }
             }
-            if done.findings.iter().filter(|f| f.kind != "race").count() >= findings {
+            let counts = |f: &&Found| f.kind != "race" && !aside.contains(&any_cpu(&f.text));
+            if done.findings.iter().filter(counts).count() >= findings {
                 break;
             }
         }
