@@ -656,6 +656,11 @@ impl Fork for Server<'_> {
             Ok(Turned::Done(done)) => *done,
             Err(why) => Done { refused: Some(why), ..Done::default() },
         };
+        if let Some(Many { pid, wake, .. }) = self.many.take() {
+            // nobody wakes it any more, so it ends: whoever counts CPU time has it, too
+            drop(wake);
+            drop(self.ended(pid));
+        }
         let sent = send(self.socket, &done);
         // SAFETY: the job is done.
         unsafe { libc::_exit(i32::from(sent.is_err())) }
