@@ -423,7 +423,7 @@ const SCHED: &str = "kernel/sched";
 pub struct BugTree {
     root: PathBuf,
     source: PathBuf,
-    _lock: File,
+    lock: File,
 }
 
 impl BugTree {
@@ -449,7 +449,7 @@ impl BugTree {
             Err(TryLockError::Error(error)) => return Err(io("lock", &lock_path)(error)),
         }
         link_all(source, root)?;
-        let tree = BugTree { root: root.to_owned(), source: source.to_owned(), _lock: lock };
+        let tree = BugTree { root: root.to_owned(), source: source.to_owned(), lock };
         tree.restore()?;
         Ok(tree)
     }
@@ -520,6 +520,8 @@ impl Drop for BugTree {
     fn drop(&mut self) {
         // the next one to open it puts right what this could not
         drop(self.restore());
+        // to close it is not enough: a process that another thread has just forked holds it until it executes
+        drop(self.lock.unlock());
     }
 }
 
