@@ -1,6 +1,6 @@
 use super::*;
 use crate::{Messages, ObjectId, ObjectKind, ObjectOp, Recorded, WaitCosts, Wakes};
-use schedlab_trace::{ChannelKind, Direction, ObjectCall};
+use schedlab_trace::{Carried, ChannelKind, Direction, ObjectCall};
 
 impl Trace {
     fn call(
@@ -21,7 +21,7 @@ impl Trace {
         direction: Direction,
         amount: u32,
     ) -> &mut Trace {
-        let call = ObjectCall { key, kind: ChannelKind::Pipe, direction, amount, room };
+        let call = ObjectCall { key, kind: ChannelKind::Pipe, direction, what: Carried::Data, amount, room };
         self.push(us, cpu, pid, Context::Task, SchedEvent::Object(call))
     }
 }
