@@ -149,9 +149,9 @@ pub struct IdleExits {
 const EXITS_MIN: u64 = 32;
 
 impl IdleExits {
-    /// The ways out of shallow and of deep idleness, and where the one begins to be the other: so that waits are as near
-    /// to their median as they can be. Without a difference, both are all. Of each [`QUANTILES`] quantiles, in ns; 0
-    /// without any.
+    /// The ways out of shallow and of deep idleness, and where the one begins to be the other: so that waits are as
+    /// near to their median as they can be. Without a difference, both are all. Of each [`QUANTILES`] quantiles, in
+    /// ns; 0 without any.
     pub fn depths_ns(&self) -> ([u64; QUANTILES], [u64; QUANTILES], Option<u64>) {
         let merged = |rows: &[Distribution]| {
             let mut sum = Distribution::default();

@@ -96,8 +96,8 @@ fn what_the_kernel_itself_takes_is_no_difference() {
     );
 }
 
-/// Forty ways out of 8 us of idleness take 1 us each, forty out of 1 ms take 10 to 49 us. Forty wakeups that came before
-/// their task had left its CPU are no ways out of idle.
+/// Forty ways out of 8 us of idleness take 1 us each, forty out of 1 ms take 10 to 49 us. Forty wakeups that came
+/// before their task had left its CPU are no ways out of idle.
 #[test]
 fn ways_out_of_idle_are_as_many_quantiles_for_each_depth() {
     let (mut text, mut now_us) = (String::from("0 cpu0 new t0 cpu0\n0 cpu0 switch idle -> t0\n"), 100);

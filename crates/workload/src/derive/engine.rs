@@ -538,7 +538,8 @@ impl<'a> Deriver<'a> {
         task
     }
 
-    /// A blocked task runs again and no waking came in between: the last one of the stay before the block, or one made up.
+    /// A blocked task runs again and no waking came in between: the last one of the stay before the block, or one made
+    /// up.
     /// `at_ns`: when it is known to be awake at the latest.
     fn wake_unseen(&mut self, task: usize, since_ns: u64, at_ns: u64) {
         match self.tasks.list[task].early_wake.take() {

@@ -115,8 +115,8 @@ impl Channels {
         self.list.push(Seen { kind, room: 0, inherits_priority: false, is_recursive: false });
     }
 
-    /// What a task does by this call; `None`: nothing that a replay could do. Who was told that a connection is on its
-    /// way may ask again whether it stands; that is no second one.
+    /// What a task does by this call; `None`: nothing that a replay could do. Who did not wait for a connection may ask
+    /// again whether it stands; that is no second one.
     pub fn op(&mut self, task: usize, call: ObjectCall) -> Option<ObjectOp> {
         let asks_again = match (call.what, call.direction) {
             (Carried::ConnectionBegun, _) => {

@@ -472,7 +472,7 @@ fn a_connection_that_is_asked_for_again_is_one_message() {
 }
 
 // us     0         1
-//        01234567890123456789     twenty times: a write takes 8 us and wakes nobody, a connection 12 us and wakes its reader
+//        01234567890123456789     twenty times: a write takes 8 us and wakes nobody, a connection 12 us and wakes
 // cpu0   111s11w11111111c1111
 // cpu1   2222r2B22222222222r2
 #[test]
