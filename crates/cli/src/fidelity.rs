@@ -7,8 +7,8 @@ use crate::parse::{Affinity, parse_cpus};
 use crate::ui::Ui;
 use clap::Args;
 use schedlab_compare::fidelity::{
-    Cause, Fidelity, IdleExits, MatchBy, Side, Variant, exits_of_idle, first_stop_differences, json, page,
-    table, terminal, wakeup_order,
+    Cause, Fidelity, IdleExits, MatchBy, QUANTILES, Side, Variant, exits_of_idle, first_stop_differences,
+    json, page, table, terminal, wakeup_order,
 };
 use schedlab_instruments::{LogProblem, summarize_seen};
 use schedlab_lab::{
@@ -362,9 +362,10 @@ fn costs_of(args: &FidelityArgs, exits: &IdleExits, kick: Span) -> Result<Option
             // what is longer is no cost of kernel code
             let cost = |ns| Span::from_ns(ns).min(COST_MAX);
             let (shallow_ns, deep_ns, after_ns) = exits.depths_ns();
+            let drawn = |times: [u64; QUANTILES]| (times[QUANTILES - 1] > 0).then(|| times.map(cost));
             Some(Costs {
-                idle_exit: cost(shallow_ns),
-                idle_exit_deep: cost(deep_ns),
+                idle_exit_drawn: drawn(shallow_ns),
+                idle_exit_deep_drawn: drawn(deep_ns),
                 idle_deep_after: after_ns.map_or(Span::ZERO, cost),
                 kick,
                 ..Costs::default()

@@ -7,7 +7,6 @@
 //! log:                          0 new t0, 0 switch idle -> k1, switch k1 -> t0 ... up to the duration
 //! ```
 
-use crate::recorded::schedule::EARLY_WAKE_NS;
 use schedlab_log::{KernelThread, Kind, PrevState, Record, note};
 use schedlab_trace::{Context, Pid, SchedEvent, Syscall, TaskState, TraceEvent};
 use schedlab_units::{CpuId, Span, TaskId};
@@ -335,6 +334,9 @@ pub fn without_strangers(records: Vec<Record>) -> Vec<Record> {
     }
     kept
 }
+
+/// How long before the switch-out a wakeup may come that ends the block, of runs whose wakeups are all there.
+const EARLY_WAKE_NS: u64 = 50_000;
 
 /// A CPU can wake a task that another one is just switching out: the trace has the wakeup up to 50 us before the switch
 /// that it ends. Such a wakeup goes behind that switch, as in a recording that is reported.

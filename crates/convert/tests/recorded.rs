@@ -106,6 +106,35 @@ fn an_early_waking_is_understood_when_the_task_runs_again() {
     assert!(records[at + 1].starts_with("2100000 cpu1 waking"), "{records:?}");
 }
 
+/// A CPU that looks for another task to run is late with the switch-out: a waking of 94 us before is the one that ends
+/// the block, for no other does. Nothing is unknown then.
+#[test]
+fn a_waking_long_before_the_switch_out_ends_its_block_if_no_other_does() {
+    let (recorded, records) = drawn(&[
+        ("a-7", 0, D, 0, &waking("c-5", 0)),
+        ("w-8", 1, D, 1906, &waking("a-7", 0)),
+        ("a-7", 0, D, 2000, &switch("a-7", "S", "c-5")),
+        ("c-5", 0, D, 2500, &switch("c-5", "S", "a-7")),
+    ]);
+    assert!(records.iter().any(|line| line == "2000000 cpu0 wakeup t0 cpu0"), "{records:?}");
+    assert_eq!(recorded.dropped.len(), 0, "{:?}", recorded.dropped);
+}
+
+/// A waking that came while its task waited for a CPU found it runnable: it ends no block of the stay that follows.
+#[test]
+fn a_waking_of_a_waiting_task_ends_no_later_block() {
+    let (recorded, _) = drawn(&[
+        ("a-7", 0, D, 0, &waking("c-5", 0)),
+        ("a-7", 0, D, 1000, &switch("a-7", "R+", "c-5")),
+        ("w-8", 1, D, 1990, &waking("a-7", 0)),
+        ("c-5", 0, D, 2000, &switch("c-5", "R+", "a-7")),
+        ("a-7", 0, D, 2010, &switch("a-7", "S", "c-5")),
+        ("c-5", 0, D, 2500, &switch("c-5", "S", "a-7")),
+    ]);
+    let reason = "blocked task that ran again without a wakeup in the recording: unknown from its block on";
+    assert_eq!(recorded.dropped.get(reason), Some(&1), "{:?}", recorded.dropped);
+}
+
 /// The switch from A to B is not in the recording: A left at its last event, when B came is not known.
 #[test]
 fn a_switch_that_is_missing_is_put_in_and_counted() {

@@ -21,6 +21,7 @@
 //! | `ipi` | at an interrupt from another CPU | of the task that computes next |
 //! | `idle_exit` | between an interrupt from another CPU to one that is idle and its handler | nobody's: who was woken waits |
 //! | `idle_exit_deep` | the same, in place of `idle_exit`, if it has been idle for `idle_deep_after` | nobody's |
+//! | `idle_exit_drawn`, `idle_exit_deep_drawn` | in their place: one of twenty times, drawn anew each time | nobody's |
 //! | `kick` | behind a wakeup at an object for which an idle CPU is interrupted | the waker's, on top of the workload's |
 //! | `migration` | before a task computes on another CPU than before (a cold cache) | its |
 //!
@@ -29,9 +30,14 @@
 //! sleep or yield (`total = "kept"`, the default). With `total = "added"` it comes on top. Accounts, ticks
 //! and slices of the kernel see the longer bursts as they would on hardware.
 
+use schedlab_stdx::Random;
 use schedlab_units::Span;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+
+/// Times of which one is drawn, each as likely as the others: quantiles of what was measured, in equal steps from 1/40
+/// to 39/40.
+pub type Drawn = [Span; 20];
 
 /// Costs of kernel work; see the module. All zero: none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,6 +67,12 @@ pub struct Costs {
     pub idle_exit_deep: Span,
     /// From when on a CPU's idleness is deep; 0: there is no such depth.
     pub idle_deep_after: Span,
+    /// In place of [`Costs::idle_exit`]: what is drawn. No file of costs has it; it is measured in a recording.
+    #[serde(default)]
+    pub idle_exit_drawn: Option<Drawn>,
+    /// The same in place of [`Costs::idle_exit_deep`].
+    #[serde(default)]
+    pub idle_exit_deep_drawn: Option<Drawn>,
     /// What it takes to interrupt an idle CPU for whom a task has woken at an object.
     pub kick: Span,
     /// Costs come on top of the workload's CPU time, instead of being part of it.
@@ -141,26 +153,42 @@ impl Costs {
         Ok(())
     }
 
-    /// How long a CPU that has been idle for so long takes to answer.
-    #[inline]
-    pub fn exit_after(&self, idle: Span) -> Span {
+    /// How long a CPU that has been idle for so long takes to answer, this time.
+    pub fn exit_after(&self, idle: Span, random: &mut Random) -> Span {
         let is_deep = self.idle_deep_after > Span::ZERO && idle >= self.idle_deep_after;
-        if is_deep { self.idle_exit_deep } else { self.idle_exit }
+        let (always, drawn) = match is_deep {
+            true => (self.idle_exit_deep, &self.idle_exit_deep_drawn),
+            false => (self.idle_exit, &self.idle_exit_drawn),
+        };
+        drawn.as_ref().map_or(always, |times| *random.pick(times))
+    }
+
+    /// Whether it takes time until an idle CPU answers, or to interrupt it.
+    pub fn at_idle_cpus(&self) -> bool {
+        self.drawn().next().is_some() || self.idle_exit.max(self.idle_exit_deep).max(self.kick) > Span::ZERO
     }
 
     /// Whether nothing costs anything.
     pub fn is_none(&self) -> bool {
-        self.named().iter().all(|(_, span)| *span == Span::ZERO)
+        self.named().iter().all(|(_, span)| *span == Span::ZERO) && self.drawn().next().is_none()
+    }
+
+    /// What is drawn, by its name.
+    fn drawn(&self) -> impl Iterator<Item = (&'static str, Drawn)> {
+        let both =
+            [("idle_exit_drawn", self.idle_exit_drawn), ("idle_exit_deep_drawn", self.idle_exit_deep_drawn)];
+        both.into_iter().filter_map(|(name, times)| times.map(|times| (name, times)))
     }
 }
 
-/// What is not zero: `switch=2us,total=added`.
+/// What is not zero: `switch=2us,total=added`. Of what is drawn, least and most.
 impl fmt::Display for Costs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut parts: Vec<String> = Vec::new();
         parts.extend(
             self.named().iter().filter(|(_, s)| *s > Span::ZERO).map(|(name, s)| format!("{name}={s}")),
         );
+        parts.extend(self.drawn().map(|(name, times)| format!("{name}={}..{}", times[0], times[19])));
         if self.added {
             parts.push("total=added".to_string());
         }
@@ -173,6 +201,25 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_exit_is_one_of_the_times_that_were_measured_at_its_depth() {
+        let times = |first: u64| std::array::from_fn(|k| Span::from_us(first + k as u64));
+        let costs = Costs {
+            idle_deep_after: Span::from_us(100),
+            idle_exit_drawn: Some(times(1)),
+            idle_exit_deep: Span::from_us(70),
+            ..Costs::default()
+        };
+        let (mut random, mut seen) = (Random::new(1), [0; 21]);
+        for _ in 0..4000 {
+            let exit = costs.exit_after(Span::from_us(99), &mut random);
+            seen[exit.as_ns() as usize / 1000] += 1;
+        }
+        assert!(seen[1..].iter().all(|times| (120..280).contains(times)), "200 of each: {seen:?}");
+        assert_eq!(costs.exit_after(Span::from_us(100), &mut random), Span::from_us(70));
+        assert_eq!(costs.to_string(), "idle_exit_deep=70us,idle_deep_after=100us,idle_exit_drawn=1us..20us");
+    }
+
+    #[test]
     fn costs_are_set_by_name_and_shown() {
         let mut costs = Costs::default();
         assert!(costs.is_none());
@@ -180,6 +227,8 @@ mod tests {
             costs.set(name, "2us").unwrap();
         }
         assert_eq!(costs.named().map(|(_, span)| span), [Span::from_us(2); 13]);
+        costs = Costs { idle_exit_drawn: Some(Drawn::default()), ..Costs::default() };
+        assert!(!costs.is_none() && costs.at_idle_cpus());
         costs = Costs::default();
         costs.set("switch", "1500ns").unwrap();
         costs.set("total", "added").unwrap();

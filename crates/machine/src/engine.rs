@@ -37,6 +37,7 @@ use crate::program::{Code, Program};
 use crate::queue::{CLASS_DEVICE, CLASS_OP, CLASS_TIMER, CpuQueue, Key};
 use crate::wheel::Wheel;
 use schedlab_log::{Kind, Record, note};
+use schedlab_stdx::Random;
 use schedlab_topology::{CAPACITY_SCALE, Topology};
 use schedlab_units::{CpuId, CpuSet, Span, TaskId, Time};
 use schedlab_workload::{Object, WaitCosts};
@@ -266,6 +267,8 @@ pub struct Machine<K: Kernel, O: Order = FirstPosted> {
     costly: bool,
     /// An idle CPU takes time to answer an interrupt from another one.
     idles_out: bool,
+    /// Draws how long idle CPUs take to answer; the same draws in every run.
+    exits: Random,
     /// Per CPU; of use only if that takes time.
     rest: Vec<Rest>,
     /// Who has woken last at an object, on which CPU.
@@ -343,6 +346,7 @@ impl<K: Kernel, O: Order> Machine<K, O> {
             pulse: None,
             costly: !program.costs.is_none(),
             idles_out: false,
+            exits: Random::new(0),
             rest: vec![Rest::Awake; nr_cpus],
             woke: (TaskId::IDLE, CpuId(0)),
             pays_at_objects: false,
@@ -421,7 +425,7 @@ impl<K: Kernel, O: Order> Machine<K, O> {
             self.start(epoch_ns)?;
             self.kernel.set_resched(self.program.costs.resched);
             let costs = &self.program.costs;
-            self.idles_out = costs.idle_exit.max(costs.idle_exit_deep).max(costs.kick) > Span::ZERO;
+            self.idles_out = costs.at_idle_cpus();
             let takes_time = |object: &Object| object.costs != WaitCosts::default();
             self.pays_at_objects =
                 self.costly || self.idles_out || self.program.objects.iter().any(takes_time);
@@ -720,7 +724,8 @@ impl<K: Kernel, O: Order> Machine<K, O> {
             Rest::Idle { since_ns } => {
                 self.kick();
                 self.rest[cpu] = Rest::Leaving;
-                let exit = self.program.costs.exit_after(Span::from_ns(self.now_ns - since_ns));
+                let idle = Span::from_ns(self.now_ns - since_ns);
+                let exit = self.program.costs.exit_after(idle, &mut self.exits);
                 let until_ns = self.now_ns.saturating_add(exit.as_ns());
                 let key = Key::new(until_ns, CLASS_DEVICE).min(self.cpus[cpu].timer);
                 self.queue.set(cpu, key);

@@ -8,8 +8,8 @@ use schedlab_machine::{End, Machine, Outcome, Program, Setup};
 use schedlab_stdx::Random;
 use schedlab_topology::Topology;
 use schedlab_trace::{
-    ChannelKind, CommId, Context, Direction, ObjectCall, Pid, SchedEvent, SwitchSide, TaskState, TraceEvent,
-    Wake,
+    Carried, ChannelKind, CommId, Context, Direction, ObjectCall, Pid, SchedEvent, SwitchSide, TaskState,
+    TraceEvent, Wake,
 };
 use schedlab_units::CpuId;
 use schedlab_workload::derive::{DeriveOptions, Deriver};
@@ -44,7 +44,8 @@ impl Seen {
 
     fn call(&mut self, pid: i32, channel: usize, direction: Direction, amount: u64) {
         let (key, amount) = (channel as u64 + 1, amount as u32);
-        let call = ObjectCall { key, kind: ChannelKind::Inet, direction, amount, room: 0 };
+        let call =
+            ObjectCall { key, kind: ChannelKind::Inet, direction, what: Carried::Data, amount, room: 0 };
         self.at(pid, pid, SchedEvent::Object(call));
     }
 }

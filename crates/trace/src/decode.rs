@@ -4,9 +4,9 @@
 use crate::comm::CommTable;
 use crate::error::Problem;
 use crate::event::{
-    ACCEPT_CALLS, CONNECT_CALL, ChannelKind, CommId, Context, Direction, OBJECT_AFFINITY, OBJECT_CALLS,
-    OBJECT_CHILD, OBJECT_FUTEX, OBJECT_LOCK, OBJECT_POLLED, ObjectCall, Pid, SchedEvent, SwitchSide,
-    SyscallKind, Vector, Wake, sync_call,
+    ACCEPT_CALLS, CONNECT_CALL, Carried, ChannelKind, CommId, Context, Direction, IN_PROGRESS,
+    OBJECT_AFFINITY, OBJECT_CALLS, OBJECT_CHILD, OBJECT_FUTEX, OBJECT_LOCK, OBJECT_POLLED, ObjectCall, Pid,
+    SchedEvent, SwitchSide, SyscallKind, Vector, Wake, sync_call,
 };
 use crate::format::{EventFormat, FieldKind, Number, Text, bytes_at, format_error, name_and_id};
 use crate::marker;
@@ -428,12 +428,16 @@ fn object(
     }
     let (_, kind, _) = ChannelKind::ALL.iter().find(|(number, ..)| *number == kind.get(record))?;
     let connection = match call.get(record) {
-        CONNECT_CALL => Some(Direction::Send),
-        other => ACCEPT_CALLS.contains(&other).then_some(Direction::Receive),
+        CONNECT_CALL if ret.get_i32(record) == -IN_PROGRESS => {
+            Some((Direction::Send, Carried::ConnectionBegun))
+        }
+        CONNECT_CALL => Some((Direction::Send, Carried::Connection)),
+        other => ACCEPT_CALLS.contains(&other).then_some((Direction::Receive, Carried::Connection)),
     };
-    if let Some(direction) = connection {
+    if let Some((direction, what)) = connection {
         let key = key.get(record) as u64 ^ CONNECTION;
-        return Some(SchedEvent::Object(ObjectCall { key, kind: *kind, direction, amount: 1, room: 0 }));
+        let call = ObjectCall { key, kind: *kind, direction, what, amount: 1, room: 0 };
+        return Some(SchedEvent::Object(call));
     }
     let number = call.get(record);
     let (number, is_second) = (number & 0xffff, number >> 16 != 0);
@@ -449,7 +453,8 @@ fn object(
         ChannelKind::Queue => (1, room),
         _ => (returned, room),
     };
-    Some(SchedEvent::Object(ObjectCall { key: key.get(record) as u64, kind: *kind, direction, amount, room }))
+    let (key, what) = (key.get(record) as u64, Carried::Data);
+    Some(SchedEvent::Object(ObjectCall { key, kind: *kind, direction, what, amount, room }))
 }
 
 #[inline(always)]

@@ -268,11 +268,26 @@ pub struct ObjectCall {
     pub kind: ChannelKind,
     /// In which direction.
     pub direction: Direction,
+    /// What goes that way.
+    pub what: Carried,
     /// How many bytes.
     pub amount: u32,
     /// Bytes that it holds: of a pipe the room in its ring (an odd number: one more, and each write is a packet that
     /// shares no page with others), of a socket the sender's buffer with all overhead; 0: not known.
     pub room: u32,
+}
+
+/// What a call sends or receives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Carried {
+    /// Data.
+    #[default]
+    Data,
+    /// A connection: `connect` has made it, or `accept` taken it.
+    Connection,
+    /// The same, but `connect` did not wait for it (EINPROGRESS). It may be called again to ask whether the connection
+    /// stands.
+    ConnectionBegun,
 }
 
 /// What messages went through.
@@ -532,6 +547,8 @@ pub const AFFINITY_CALL: i64 = 203;
 
 /// `connect`; `accept` and `accept4`. A connection is a message of its own.
 pub const CONNECT_CALL: i64 = 42;
+/// EINPROGRESS (include/uapi/asm-generic/errno.h): the connection comes without the caller of `connect`.
+pub const IN_PROGRESS: i32 = 115;
 /// See [`CONNECT_CALL`].
 pub const ACCEPT_CALLS: [i64; 2] = [43, 288];
 

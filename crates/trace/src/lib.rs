@@ -49,11 +49,11 @@ pub mod write;
 pub use container::{Buffer, BufferStats, Counts, CpuPages, Mode};
 pub use error::{Place, Problem, TraceError, WriteError};
 pub use event::{
-    ACCEPT_CALLS, AFFINITY_CALL, CONNECT_CALL, ChannelKind, CommId, Context, Direction, FUTEX_CALL,
-    FUTEX_REQUEUES, LOCK_CALLS, LockCall, MutexKind, OBJECT_AFFINITY, OBJECT_CALLS, OBJECT_CHILD,
-    OBJECT_EVENTFD, OBJECT_FORMAT, OBJECT_FUTEX, OBJECT_LOCK, OBJECT_POLLED, OBJECT_QUEUE, ObjectCall,
-    POLL_CALLS, PRIO_UNKNOWN, Pid, SECOND_FILE_CALLS, SchedEvent, SwitchSide, SyncCall, SyncOp, Syscall,
-    SyscallKind, TraceEvent, Vector, WAIT_CALL, WAITID_CALL, Wake, object_has_address,
+    ACCEPT_CALLS, AFFINITY_CALL, CONNECT_CALL, Carried, ChannelKind, CommId, Context, Direction, FUTEX_CALL,
+    FUTEX_REQUEUES, IN_PROGRESS, LOCK_CALLS, LockCall, MutexKind, OBJECT_AFFINITY, OBJECT_CALLS,
+    OBJECT_CHILD, OBJECT_EVENTFD, OBJECT_FORMAT, OBJECT_FUTEX, OBJECT_LOCK, OBJECT_POLLED, OBJECT_QUEUE,
+    ObjectCall, POLL_CALLS, PRIO_UNKNOWN, Pid, SECOND_FILE_CALLS, SchedEvent, SwitchSide, SyncCall, SyncOp,
+    Syscall, SyscallKind, TraceEvent, Vector, WAIT_CALL, WAITID_CALL, Wake, object_has_address,
 };
 pub use file::TraceFile;
 pub use format::{EventFormat, Field, FieldKind};

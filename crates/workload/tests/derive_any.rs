@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use schedlab_trace::{
-    ChannelKind, CommId, Context, Direction, MutexKind, ObjectCall, Pid, SchedEvent, SwitchSide, SyncCall,
-    SyncOp, Syscall, SyscallKind, TaskState, TraceEvent, Vector, Wake,
+    Carried, ChannelKind, CommId, Context, Direction, MutexKind, ObjectCall, Pid, SchedEvent, SwitchSide,
+    SyncCall, SyncOp, Syscall, SyscallKind, TaskState, TraceEvent, Vector, Wake,
 };
 use schedlab_units::CpuId;
 use schedlab_workload::derive::{DeriveOptions, Deriver, SoftIrqRule, YieldRule};
@@ -121,10 +121,14 @@ fn at_objects() -> impl Strategy<Value = SchedEvent> {
         SyncOp::BarrierWait,
     ];
     let directions = vec![Direction::Send, Direction::Receive];
+    let carried = vec![Carried::Data, Carried::Connection, Carried::ConnectionBegun];
     prop_oneof![
-        2 => (0..3u64, prop::sample::select(kinds), prop::sample::select(directions), 0..3u32, 0..9000u32)
-            .prop_map(|(key, kind, direction, amount, room)| {
-                SchedEvent::Object(ObjectCall { key, kind, direction, amount: amount * 70, room })
+        2 => (
+            (0..3u64, prop::sample::select(kinds), prop::sample::select(directions)),
+            (prop::sample::select(carried), 0..3u32, 0..9000u32),
+        )
+            .prop_map(|((key, kind, direction), (what, amount, room))| {
+                SchedEvent::Object(ObjectCall { key, kind, direction, what, amount: amount * 70, room })
             }),
         6 => (0..4u64, 0..4u64, prop::sample::select(operations), 0..4u32)
             .prop_map(|(key, other, what, value)| SchedEvent::Sync(SyncCall { key, other, what, value })),

@@ -140,7 +140,8 @@ impl Side {
 pub struct IdleExits {
     /// The waits of woken tasks that found their CPU idle.
     pub waits: Distribution,
-    /// The same by how long the CPU had been idle: row k has from 2^k ns up to twice that.
+    /// The same by how long the CPU had been idle: row k has from 2^k ns up to twice that. Who was woken before it had
+    /// left that CPU is in none: it was not idle.
     by_idle: Vec<Distribution>,
 }
 
@@ -148,16 +149,18 @@ pub struct IdleExits {
 const EXITS_MIN: u64 = 32;
 
 impl IdleExits {
-    /// Medians of the ways out of shallow and of deep idleness, and where the one begins to be the other: so that
-    /// waits are as near to their median as they can be. Without a difference, both are the median of all.
-    pub fn depths_ns(&self) -> (u64, u64, Option<u64>) {
-        let all = self.waits.percentile_ns(500);
+    /// The ways out of shallow and of deep idleness, and where the one begins to be the other: so that waits are as
+    /// near to their median as they can be. Without a difference, both are all. Of each [`QUANTILES`] quantiles, in
+    /// ns; 0 without any.
+    pub fn depths_ns(&self) -> ([u64; QUANTILES], [u64; QUANTILES], Option<u64>) {
         let merged = |rows: &[Distribution]| {
             let mut sum = Distribution::default();
             rows.iter().for_each(|row| sum.merge(row));
             sum
         };
-        let mut best = (spread(&self.waits), (all, all, None));
+        let whole = merged(&self.by_idle);
+        let all = quantiles(&whole);
+        let mut best = (spread(&whole), (all, all, None));
         for row in 1..self.by_idle.len() {
             let [shallow, deep] = [merged(&self.by_idle[..row]), merged(&self.by_idle[row..])];
             if shallow.count().min(deep.count()) < EXITS_MIN {
@@ -165,18 +168,26 @@ impl IdleExits {
             }
             let left = spread(&shallow) + spread(&deep);
             if left < best.0 {
-                best = (left, (shallow.percentile_ns(500), deep.percentile_ns(500), Some(1 << row)));
+                best = (left, (quantiles(&shallow), quantiles(&deep), Some(1 << row)));
             }
         }
         best.1
     }
 }
 
+/// Into how many parts a distribution of ways out of idle is cut.
+pub const QUANTILES: usize = 20;
+
+/// The middles of twenty equal parts: p2.5, p7.5 ... p97.5, in ns.
+fn quantiles(of: &Distribution) -> [u64; QUANTILES] {
+    std::array::from_fn(|k| of.percentile_ns(25 + 50 * k as u32))
+}
+
 /// Sum of the distances from the median, by twenty quantiles.
 fn spread(of: &Distribution) -> u64 {
     let middle = of.percentile_ns(500);
-    let sum: u64 = (0..20).map(|k| of.percentile_ns(25 + 50 * k).abs_diff(middle)).sum();
-    sum * of.count() / 20
+    let sum: u64 = quantiles(of).iter().map(|time| time.abs_diff(middle)).sum();
+    sum * of.count() / QUANTILES as u64
 }
 
 /// How long the recorded kernel takes from a wakeup to the switch on an idle CPU.
@@ -208,11 +219,12 @@ pub fn exits_of_idle(log: &dyn Log) -> Result<IdleExits, LogProblem> {
             self.waiting[wait.cpu.index()] -= 1;
             if let Some(idle_ns) = self.alone[wait.row.index()].take() {
                 let waited_ns = wait.until_ns - wait.since_ns;
-                let row = wait.since_ns.saturating_sub(idle_ns).checked_ilog2().unwrap_or(0) as usize;
-                let by_idle = &mut self.exits.by_idle;
-                by_idle.resize(by_idle.len().max(row + 1), Distribution::default());
-                by_idle[row].add(waited_ns);
                 self.exits.waits.add(waited_ns);
+                if let Some(row) = wait.since_ns.saturating_sub(idle_ns).checked_ilog2() {
+                    let (row, by_idle) = (row as usize, &mut self.exits.by_idle);
+                    by_idle.resize(by_idle.len().max(row + 1), Distribution::default());
+                    by_idle[row].add(waited_ns);
+                }
             }
         }
         fn run_begin(&mut self, _row: Row, cpu: CpuId) {

@@ -21,7 +21,7 @@ mod show;
 mod stops;
 
 pub use causes::{Cause, Variant, taken_away};
-pub use figures::{Figures, IdleExits, Side, exits_of_idle};
+pub use figures::{Figures, IdleExits, QUANTILES, Side, exits_of_idle};
 pub use order::{WakeupOrder, wakeup_order};
 pub use page::{page, table};
 pub use show::{json, terminal};

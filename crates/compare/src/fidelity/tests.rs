@@ -96,6 +96,24 @@ fn what_the_kernel_itself_takes_is_no_difference() {
     );
 }
 
+/// Forty ways out of 8 us of idleness take 1 us each, forty out of 1 ms take 10 to 49 us. Forty wakeups that came
+/// before their task had left its CPU are no ways out of idle.
+#[test]
+fn ways_out_of_idle_are_as_many_quantiles_for_each_depth() {
+    let (mut text, mut now_us) = (String::from("0 cpu0 new t0 cpu0\n0 cpu0 switch idle -> t0\n"), 100);
+    for (idle_us, exit_us) in (0..40).flat_map(|k| [(8, 1), (1000, 10 + k), (0, 70)]) {
+        text += &format!("{now_us}000 cpu0 switch t0 sleeping -> idle\n");
+        now_us += idle_us;
+        text += &format!("{now_us}000 cpu0 wakeup t0 cpu0\n");
+        now_us += exit_us;
+        text += &format!("{now_us}000 cpu0 switch idle -> t0\n");
+        now_us += 100;
+    }
+    let exits = exits_of_idle(&log(&["a"], 60, &text)).unwrap();
+    let deep: [u64; QUANTILES] = std::array::from_fn(|k| (10 + 2 * k as u64) * 1000);
+    assert_eq!(exits.depths_ns(), ([1000; QUANTILES], deep, Some(8192)));
+}
+
 #[test]
 fn a_cause_counts_if_more_goes_with_it_than_chance_takes() {
     let (a, b) = (log(&["a", "b"], 5, RECORDED), log(&["a", "b"], 5, REPLAYED));

@@ -16,9 +16,6 @@ use schedlab_workload::derive::{caused_by_scheduler, is_possible};
 use std::fs::File;
 use std::io;
 
-/// A waking so long before the switch-out ends that block: the waker saw the task's state change before it
-/// had left its CPU. The same bound as an import has.
-pub(crate) const EARLY_WAKE_NS: u64 = 50_000;
 /// Longer than any recording (13 days): a damaged time would otherwise make years of it.
 const DURATION_MAX_NS: u64 = 1 << 50;
 /// As many CPUs as any Linux can have.
@@ -353,7 +350,7 @@ impl Schedule {
         if let On::Task(row) = self.cpus[cpu.index()].on {
             at = at.max(self.tasks.list[row].mark);
             let task = &mut self.tasks.list[row];
-            (task.at, task.early_ns) = (At::Unseen, None);
+            (task.at, task.woken_early) = (At::Unseen, false);
         }
         for task in &mut self.tasks.list {
             if task.at == (At::Waiting { cpu }) && task.mark <= at {
@@ -475,6 +472,8 @@ impl Schedule {
         if let Some(row) = next_row {
             let task = &mut self.tasks.list[row];
             (task.at, task.mark, task.comm) = (At::Running { cpu }, mark, next.comm);
+            // what came while it waited for its CPU found it runnable
+            task.woken_early = false;
             task.arrivals += 1;
             self.see_prio(cpu, row, next.prio);
         }
@@ -506,15 +505,12 @@ impl Schedule {
     }
 
     fn left(&mut self, cpu: CpuId, row: usize, state: PrevState, mark: Mark) {
-        let now_ns = self.now_ns;
         let task = &mut self.tasks.list[row];
         task.mark = mark;
         match state {
             PrevState::Preempted | PrevState::Yielded => task.at = At::Waiting { cpu },
             PrevState::Sleeping | PrevState::Disk => {
-                let woken_early = task.early_ns.is_some_and(|at_ns| now_ns - at_ns <= EARLY_WAKE_NS);
-                task.at = At::Blocked { woken_early };
-                task.early_ns = None;
+                task.at = At::Blocked { woken_early: std::mem::take(&mut task.woken_early) };
             }
             PrevState::Dead => self.tasks.forget(row),
             PrevState::Unknown => task.at = At::Unseen,
@@ -547,12 +543,12 @@ impl Schedule {
                 let mark = self.now();
                 let task = &mut self.tasks.list[row];
                 (task.at, task.mark, task.comm) = (At::Waiting { cpu: wake.target_cpu }, mark, wake.comm);
-                task.early_ns = None;
+                task.woken_early = false;
                 self.see_prio(event.cpu, row, wake.prio);
             }
             // it has said that it will sleep, but has not left its CPU: perhaps it will not
             At::Running { .. } | At::Waiting { .. } if !late && event.pid != wake.pid => {
-                self.tasks.list[row].early_ns = Some(self.now_ns);
+                self.tasks.list[row].woken_early = true;
             }
             _ => {}
         }
@@ -591,7 +587,7 @@ impl Schedule {
             At::Waiting { cpu } if cpu != wake.target_cpu => {
                 self.moved(event.cpu, wake.pid, cpu, wake.target_cpu);
             }
-            At::Running { .. } => self.tasks.list[row].early_ns = None,
+            At::Running { .. } => self.tasks.list[row].woken_early = false,
             _ => {}
         }
     }

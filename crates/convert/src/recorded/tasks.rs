@@ -20,7 +20,7 @@ pub(super) enum At {
     Unseen,
     /// Forked, never woken.
     New,
-    /// Asleep; a wakeup may have come just before it left its CPU.
+    /// Asleep; its wakeup may have come before it left its CPU, if none comes after.
     Blocked { woken_early: bool },
     /// Runnable, on this CPU's queue as far as is known.
     Waiting { cpu: CpuId },
@@ -37,8 +37,8 @@ pub(super) struct Task {
     pub at: At,
     /// Behind its last record.
     pub mark: Mark,
-    /// A waking that came while it was not asleep.
-    pub early_ns: Option<u64>,
+    /// A waking came while it was not asleep, in the stay that it is in: the waker may have seen that it is about to.
+    pub woken_early: bool,
     /// Inside `sched_yield`.
     pub in_yield: bool,
     pub parent: Option<TaskId>,
@@ -158,7 +158,7 @@ impl Tasks {
             comm,
             at: At::Unseen,
             mark: Mark::default(),
-            early_ns: None,
+            woken_early: false,
             in_yield: false,
             parent: None,
             forked: false,

@@ -20,9 +20,9 @@
 use super::insn::{Asm, FRAME, Helper, If, Label, R0, R1, R2, R3, R6, R8, Size};
 use super::programs::{Generator, Source, Unsupported};
 use schedlab_trace::{
-    ACCEPT_CALLS, AFFINITY_CALL, CONNECT_CALL, Direction, FUTEX_CALL, OBJECT_AFFINITY, OBJECT_CALLS,
-    OBJECT_CHILD, OBJECT_EVENTFD, OBJECT_POLLED, OBJECT_QUEUE, POLL_CALLS, SECOND_FILE_CALLS, WAIT_CALL,
-    WAITID_CALL,
+    ACCEPT_CALLS, AFFINITY_CALL, CONNECT_CALL, Direction, FUTEX_CALL, IN_PROGRESS, OBJECT_AFFINITY,
+    OBJECT_CALLS, OBJECT_CHILD, OBJECT_EVENTFD, OBJECT_POLLED, OBJECT_QUEUE, POLL_CALLS, SECOND_FILE_CALLS,
+    WAIT_CALL, WAITID_CALL,
 };
 
 /// Places on the program's own stack.
@@ -45,8 +45,6 @@ const SOCKET: i32 = 0xc000;
 const UNIX: i32 = 1;
 const INET: i32 = 2;
 const INET6: i32 = 10;
-/// EINPROGRESS (include/uapi/asm-generic/errno.h): the connection comes without the caller.
-const IN_PROGRESS: i32 = 115;
 /// Bytes of a mask of CPUs that are read: 64 CPUs.
 const MASK_BYTES: i32 = 8;
 /// Bytes of a page, as a shift.

@@ -8,8 +8,8 @@ use super::{DeriveOptions, Summary, YieldRule};
 use crate::messages::Channels;
 use crate::{Birth, EventKind, ExternalSource, InitState, Messages, ObjectOp, Recorded};
 use schedlab_trace::{
-    CommId, Counts, Direction, Marker, ObjectCall, Pid, SchedEvent, SwitchSide, SyncCall, Syscall,
-    SyscallKind, TaskState, TraceEvent, Wake,
+    Carried, CommId, Counts, Marker, ObjectCall, Pid, SchedEvent, SwitchSide, SyncCall, Syscall, SyscallKind,
+    TaskState, TraceEvent, Wake,
 };
 use schedlab_units::TaskId;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -493,13 +493,6 @@ impl<'a> Deriver<'a> {
                     }
                 }
                 self.tasks.list[task].at = Where::Blocked { since_ns: self.now_ns };
-                let early_ns = self.options.early_wake_ns;
-                if let Some((at_ns, _)) = self.tasks.list[task].early_wake
-                    && self.now_ns - at_ns > early_ns
-                {
-                    self.tasks.list[task].early_wake = None;
-                    self.facts.ignored_wakes += 1;
-                }
             }
         }
     }
@@ -528,6 +521,10 @@ impl<'a> Deriver<'a> {
             None => self.tasks.add_init(next.pid, next.comm, InitState::Runnable, at),
             Some(task) if matches!(self.tasks.list[task].at, Where::Runnable { .. }) => {
                 self.tasks.list[task].at = at;
+                // what came while it waited for its CPU found it runnable
+                if self.tasks.list[task].early_wake.take().is_some() {
+                    self.facts.ignored_wakes += 1;
+                }
                 task
             }
             Some(task) => {
@@ -541,11 +538,12 @@ impl<'a> Deriver<'a> {
         task
     }
 
-    /// A blocked task runs again and no waking came in between: one that came just before the block, or one made up.
+    /// A blocked task runs again and no waking came in between: the last one of the stay before the block, or one made
+    /// up.
     /// `at_ns`: when it is known to be awake at the latest.
     fn wake_unseen(&mut self, task: usize, since_ns: u64, at_ns: u64) {
         match self.tasks.list[task].early_wake.take() {
-            Some((_, cause)) => {
+            Some(cause) => {
                 self.facts.early_wakes += 1;
                 self.tasks.wake(task, at_ns, 0, cause);
             }
@@ -589,7 +587,7 @@ impl<'a> Deriver<'a> {
             // It has said that it will sleep, but has not left the CPU: perhaps it will not.
             Where::Running { .. } | Where::Runnable { .. } if event.pid != wake.pid && !late => {
                 let cause = self.cause(event, task, late);
-                if self.tasks.list[task].early_wake.replace((self.now_ns, cause)).is_some() {
+                if self.tasks.list[task].early_wake.replace(cause).is_some() {
                     self.facts.ignored_wakes += 1;
                 }
             }
@@ -715,16 +713,12 @@ impl<'a> Deriver<'a> {
         }
         let Some(task) = self.at_object(pid) else { return };
         self.channels.leaves_lock(task);
-        if call.amount == 0 {
-            return;
-        }
-        let (object, amount) = (self.channels.row(call), call.amount);
-        let op = match call.direction {
-            Direction::Send => ObjectOp::Send { object, amount },
-            Direction::Receive => ObjectOp::Receive { object, amount },
-        };
+        let Some(op) = self.channels.op(task, call) else { return };
         let recorded = Recorded::Awake;
-        self.tasks.emit(task, self.now_ns, |length| EventKind::Object { length, op, recorded });
+        let row = self.tasks.emit(task, self.now_ns, |length| EventKind::Object { length, op, recorded });
+        if call.what != Carried::Data {
+            self.channels.connected(self.tasks.list[task].events[row].eid);
+        }
     }
 
     /// The task that an event at an object is of: it must be on a CPU.

@@ -97,8 +97,8 @@ pub(super) struct Task {
     stay_ns: u64,
     /// Begin or end of the stay that it is in are not in the trace.
     pub is_guessed: bool,
-    /// A waking that came while it was not blocked (yet).
-    pub early_wake: Option<(u64, Cause)>,
+    /// The last waking that came while it was not blocked (yet), in the stay that it is in.
+    pub early_wake: Option<Cause>,
     /// The CPU of the task that woke it, until it runs.
     pub woken_from: Option<u32>,
     /// Children forked and not yet woken.

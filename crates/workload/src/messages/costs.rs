@@ -55,8 +55,15 @@ enum Extra {
     SleptAndKicked,
 }
 
-/// A kind of channel, and whether the operation sends.
-pub(super) type OpKind = (usize, bool);
+/// Operations that are compared with each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct OpKind {
+    /// The kind of channel.
+    pub kind: usize,
+    pub sends: bool,
+    /// A connection takes other time than data.
+    pub connects: bool,
+}
 
 /// Task's name, the operation, the one before, what it did besides; the CPU times from the one to the other (ns).
 type Intervals<'a> = BTreeMap<(&'a str, OpKind, OpKind), BTreeMap<Extra, Vec<u64>>>;
@@ -75,7 +82,7 @@ pub(super) fn measure(
     }
     let mut sums = vec![[Mean::default(); 3]; nr_kinds];
     intervals.values_mut().flat_map(BTreeMap::values_mut).for_each(|times| times.sort_unstable());
-    for ((_, (kind, _), _), seen) in &intervals {
+    for ((_, OpKind { kind, .. }, _), seen) in &intervals {
         let median = |of: Extra| {
             let times = seen.get(&of).filter(|times| times.len() >= SEEN_MIN)?;
             Some((upper_median(times)?, times.len() as u64))

@@ -11,7 +11,7 @@
 //! A wait in `poll` or `epoll_wait` is taken the same way: for the receipt that follows it before the next block. Waits
 //! at futexes and locks stand in `locks.rs`. Other blocks (timers, disks) stay as they are.
 
-use super::costs::{Waits, Woken, measure, take_out};
+use super::costs::{OpKind, Waits, Woken, measure, take_out};
 use super::edit::{Edits, apply};
 use super::held::let_go;
 use super::locks::{BlockOf, Locks, Settled, SyncKind, barrier_of, settle};
@@ -20,7 +20,7 @@ use crate::{
     Event, EventId, EventKind, Handover, Object, ObjectId, ObjectKind, ObjectOp, Recorded, WaitCosts, Wakes,
     Wakeup, Workload,
 };
-use schedlab_trace::{ChannelKind, ObjectCall, SyncCall};
+use schedlab_trace::{Carried, ChannelKind, Direction, ObjectCall, SyncCall};
 use schedlab_units::{Span, TaskId};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -34,6 +34,10 @@ pub(crate) struct Channels {
     pub(super) pollers: BTreeSet<usize>,
     /// Wakeups by a task onto another CPU that was idle.
     kicks: BTreeSet<EventId>,
+    /// Connections that come without their caller, and whose they are.
+    begun: BTreeMap<u64, usize>,
+    /// What makes or takes a connection.
+    connections: BTreeSet<EventId>,
     pub(super) locks: Locks,
 }
 
@@ -111,12 +115,33 @@ impl Channels {
         self.list.push(Seen { kind, room: 0, inherits_priority: false, is_recursive: false });
     }
 
-    /// Which object this is.
-    pub fn row(&mut self, call: ObjectCall) -> ObjectId {
+    /// What a task does by this call; `None`: nothing that a replay could do. Who did not wait for a connection may ask
+    /// again whether it stands; that is no second one.
+    pub fn op(&mut self, task: usize, call: ObjectCall) -> Option<ObjectOp> {
+        let asks_again = match (call.what, call.direction) {
+            (Carried::ConnectionBegun, _) => {
+                self.begun.insert(call.key, task);
+                false
+            }
+            (Carried::Connection, Direction::Send) => self.begun.remove(&call.key) == Some(task),
+            _ => false,
+        };
+        if asks_again || call.amount == 0 {
+            return None;
+        }
         let row = self.row_of(call.key, SeenKind::Channel(call.kind));
         let seen = &mut self.list[row as usize];
         seen.room = seen.room.max(call.room);
-        ObjectId(row)
+        let (object, amount) = (ObjectId(row), call.amount);
+        Some(match call.direction {
+            Direction::Send => ObjectOp::Send { object, amount },
+            Direction::Receive => ObjectOp::Receive { object, amount },
+        })
+    }
+
+    /// This event makes or takes a connection.
+    pub fn connected(&mut self, event: EventId) {
+        self.connections.insert(event);
     }
 
     /// What the children of a task end at.
@@ -253,8 +278,11 @@ pub(crate) fn put_in(workload: &mut Workload, channels: &mut Channels) -> Span {
         }
         edits.push(found);
     }
-    let op_kind =
-        |event: &Event| op_of(event).map(side).map(|(object, sends)| (kind_of(object).index(), sends));
+    let op_kind = |event: &Event| {
+        let (object, sends) = op_of(event).map(side)?;
+        let connects = channels.connections.contains(&event.eid);
+        Some(OpKind { kind: kind_of(object).index(), sends, connects })
+    };
     let (costs, kick) = measure(workload, &waits, SeenKind::NR, op_kind);
     take_out(workload, &waits, |id| costs[kind_of(id).index()], kick);
     apply(workload, &edits);

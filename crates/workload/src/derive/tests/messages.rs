@@ -1,6 +1,6 @@
 use super::*;
 use crate::{Messages, ObjectId, ObjectKind, ObjectOp, Recorded, WaitCosts, Wakes};
-use schedlab_trace::{ChannelKind, Direction, ObjectCall};
+use schedlab_trace::{Carried, ChannelKind, Direction, ObjectCall};
 
 impl Trace {
     fn call(
@@ -21,8 +21,16 @@ impl Trace {
         direction: Direction,
         amount: u32,
     ) -> &mut Trace {
-        let call = ObjectCall { key, kind: ChannelKind::Pipe, direction, amount, room };
+        let call = ObjectCall { key, kind: ChannelKind::Pipe, direction, what: Carried::Data, amount, room };
         self.push(us, cpu, pid, Context::Task, SchedEvent::Object(call))
+    }
+}
+
+impl Trace {
+    /// Task n, on CPU n - 1, makes or takes a connection.
+    fn connection(&mut self, us: u64, pid: i32, (direction, what): (Direction, Carried)) -> &mut Trace {
+        let call = ObjectCall { key: 5, kind: ChannelKind::Pipe, direction, what, amount: 1, room: 0 };
+        self.push(us, pid as u32 - 1, pid, Context::Task, SchedEvent::Object(call))
     }
 }
 
@@ -444,4 +452,45 @@ fn who_wakes_a_thread_of_the_kernel_and_sleeps_at_once_is_in_one_call() {
     assert_eq!(life(task(&workload, 1)), "C5 B8 W<-1 E8");
     // a sleep that a signal ends may be another call
     assert_eq!(life(task(&recorded('S'), 1)), "B8 W<-1 E8");
+}
+
+/// `connect` that did not wait for its connection may be called again to ask whether it stands. It is one message.
+#[test]
+fn a_connection_that_is_asked_for_again_is_one_message() {
+    let mut trace = Trace::default();
+    trace.switch(0, 0, 0, 'R', 1).switch(0, 1, 0, 'R', 2);
+    let begun = (Direction::Send, Carried::ConnectionBegun);
+    let made = (Direction::Send, Carried::Connection);
+    let taken = (Direction::Receive, Carried::Connection);
+    trace.connection(3, 1, begun).connection(5, 1, made).connection(8, 2, taken);
+    // another one at the same ports, that was waited for
+    trace.connection(10, 1, made).connection(14, 2, taken);
+    trace.switch(20, 0, 1, 'X', 0).switch(20, 1, 2, 'X', 0);
+    let workload = derive(&trace, Messages::Recorded);
+    assert_eq!(life(task(&workload, 1)), "S1@3 S1@10 E20");
+    assert_eq!(life(task(&workload, 2)), "r1@8 r1@14 E20");
+}
+
+// us     0         1
+//        01234567890123456789     twenty times: a write takes 8 us and wakes nobody, a connection 12 us and wakes
+// cpu0   111s11w11111111c1111
+// cpu1   2222r2B22222222222r2
+#[test]
+fn a_connection_is_not_compared_with_data() {
+    let mut trace = Trace::default();
+    trace.switch(0, 0, 0, 'R', 1).switch(0, 1, 0, 'R', 2);
+    for start in (0..400).step_by(20) {
+        trace
+            .call(start + 3, 0, 1, 77, Direction::Send, 100)
+            .call(start + 4, 1, 2, 77, Direction::Receive, 100)
+            .switch(start + 6, 1, 2, 'S', 0)
+            .waking(start + 7, 0, 1, 2)
+            .switch(start + 7, 1, 0, 'R', 2)
+            .connection(start + 15, 1, (Direction::Send, Carried::Connection))
+            .connection(start + 18, 2, (Direction::Receive, Carried::Connection));
+    }
+    trace.switch(410, 0, 1, 'X', 0).switch(410, 1, 2, 'X', 0);
+    let workload = derive(&trace, Messages::Recorded);
+    let costs: Vec<Span> = workload.objects.iter().map(|object| object.costs.wake).collect();
+    assert_eq!(costs, [Span::ZERO; 2], "no write woke anybody, and no connection woke nobody");
 }

@@ -273,14 +273,14 @@ fn preemption_is_no_event_and_yield_needs_the_call() {
     assert_eq!(life(&trace.derive_with(all, None).workload, 7), "runnable Y15 Y21 B26");
 }
 
-/// A waking up to 50 us before the switch-out ends that block, but not if another one comes after.
+/// A waking before the switch-out ends that block, but not if another one comes after.
 #[test]
 fn wakings_before_the_switch_out() {
     let mut trace = Trace::default();
     trace.switch(0, 0, 0, 'R', 7).switch(0, 1, 0, 'R', 8);
     // 40 us before: taken. 8 needs 60 us more until its BLOCK at 200.
     trace.waking(60, 1, 8, 7).switch(100, 0, 7, 'S', 0).switch(101, 0, 0, 'R', 7);
-    // 60 us before: ignored; the block ends with the timer's.
+    // 60 us before, and a later one: the block ends with the timer's.
     trace.waking(140, 1, 8, 7).switch(200, 1, 8, 'S', 0).switch(200, 0, 7, 'S', 0);
     trace.timer(300, 0, 0, 7).switch(301, 0, 0, 'R', 7);
     // 10 us before, and a later one: the first found it awake.
@@ -296,6 +296,22 @@ fn wakings_before_the_switch_out() {
     assert_eq!(life(&derived.workload, 8), "runnable B200");
     assert_eq!(derived.workload.notes["wakeups before the switch-out"], "1");
     assert_eq!(dropped(&derived.workload), []);
+}
+
+/// A CPU that looks for another task to run is late with the switch-out. A waking that came while the task waited for a
+/// CPU found it runnable.
+#[test]
+fn a_waking_long_before_the_switch_out_ends_its_block_if_no_other_does() {
+    let mut trace = Trace::default();
+    trace.switch(0, 0, 0, 'R', 7).switch(0, 1, 0, 'R', 8);
+    trace.waking(10, 1, 8, 7).switch(104, 0, 7, 'S', 0).switch(110, 0, 0, 'R', 7);
+    trace.switch(120, 0, 7, 'R', 9).waking(125, 1, 8, 7).switch(130, 0, 9, 'S', 7);
+    trace.switch(140, 0, 7, 'S', 0).switch(150, 0, 0, 'R', 7).switch(160, 0, 7, 'X', 0);
+    trace.switch(160, 1, 8, 'S', 0);
+    let derived = trace.derive();
+    assert_eq!(life(&derived.workload, 7), "runnable B104 W0<-8@150#0 B20 W!10 E10");
+    assert_eq!(derived.workload.notes["wakeups before the switch-out"], "1");
+    assert_eq!(derived.summary.wakeups.made_up, 1);
 }
 
 /// `sched_wakeup` tells that an early waking found its task awake: the task blocks later, and nothing has woken it.
