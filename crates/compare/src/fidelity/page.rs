@@ -33,6 +33,7 @@ pub fn table(all: &[Fidelity]) -> Table {
             "what was recorded; * = the recording machine was contended, or events were lost",
         ),
         Column::new("cpus", "", "recorded, and replayed if that differs"),
+        Column::new("unknown", "", "tasks that the recorder did not see all of; they are in no sum"),
         Column::new("duration", "", "change from the recording to the replay"),
         Column::new("run_delay", "", "change of the sum of all waits"),
         Column::new("run_delay_ks", "", "Kolmogorov and Smirnov's distance of the waits, 0 to 1"),
@@ -53,6 +54,7 @@ pub fn table(all: &[Fidelity]) -> Table {
         table.push(vec![
             format!("{}{mark}", fidelity.name).into(),
             if was == is { was.to_string().into() } else { format!("{was} > {is}").into() },
+            fidelity.unknown.into(),
             change(fidelity.duration_ns[0], fidelity.duration_ns[1]).into(),
             change(a.run_delay.sum_ns(), b.run_delay.sum_ns()).into(),
             ks_text(fidelity.all.run_delay_ks(fidelity.grain_ns)).into(),
