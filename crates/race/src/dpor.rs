@@ -442,6 +442,7 @@ mod tests {
             schedules: u64::MAX,
             jobs: 1,
             findings: 1,
+            from: 0,
             aside: Vec::new(),
             without: Vec::new(),
             races: false,

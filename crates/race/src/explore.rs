@@ -31,6 +31,8 @@ pub struct Plan {
     pub schedules: u64,
     /// Processes.
     pub jobs: usize,
+    /// Of a whole scheduler: the first schedule's number; those before it were made by an earlier search.
+    pub from: u64,
     /// Stop a scenario at so many findings that differ.
     pub findings: usize,
     /// Of a whole scheduler: findings with these texts do not count for that; `cpuN` stands for any CPU.
@@ -83,6 +85,29 @@ pub struct Explored {
     pub barriers: Vec<Met>,
     /// Accesses that nothing orders, whose reason is known, and how many schedules showed them.
     pub explained: Vec<(KnownRace, u64)>,
+}
+
+impl Explored {
+    /// Adds what a search found that went on behind this one.
+    pub fn go_on(&mut self, later: Explored) {
+        let Explored { schedules, points, is_complete, redundant, findings, explained, .. } = later;
+        self.schedules += schedules;
+        self.points += points;
+        self.redundant += redundant;
+        self.is_complete = is_complete;
+        for new in findings {
+            match self.findings.iter_mut().find(|old| old.kind == new.kind && old.text == new.text) {
+                Some(old) => old.times += new.times,
+                None => self.findings.push(new),
+            }
+        }
+        for (race, times) in explained {
+            match self.explained.iter_mut().find(|(old, _)| *old == race) {
+                Some((_, old)) => *old += times,
+                None => self.explained.push((race, times)),
+            }
+        }
+    }
 }
 
 fn ask(job: &Job) -> Result<Done, RaceError> {

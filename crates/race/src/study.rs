@@ -416,6 +416,7 @@ pub fn score(
                 schedules: limit,
                 jobs: 1,
                 findings: 4,
+                from: 0,
                 aside: Vec::new(),
                 without: Vec::new(),
                 races: false,

@@ -32,6 +32,7 @@ fn plan_of(compiled: Compiled, model: MemoryModel, schedules: u64) -> Plan {
         schedules,
         jobs: 2,
         findings: 10,
+        from: 0,
         aside: Vec::new(),
         without: Vec::new(),
         races: false,

@@ -31,6 +31,7 @@ fn plan_of(compiled: &Compiled, model: MemoryModel, strategy: Strategy, schedule
         schedules,
         jobs: 1,
         findings: usize::MAX,
+        from: 0,
         aside: Vec::new(),
         without: Vec::new(),
         races: false,

@@ -19,6 +19,7 @@ fn plan_of(path: &Path, defines: &[&str], model: MemoryModel, strategy: Strategy
         schedules: 3000,
         jobs: 2,
         findings: 10,
+        from: 0,
         aside: Vec::new(),
         without: Vec::new(),
         races: false,

@@ -26,6 +26,7 @@ fn plan(target: &str, seeded: &str, kernel: &BuiltKernel, model: MemoryModel, sc
         schedules,
         jobs: 2,
         findings: 1,
+        from: 0,
         aside: Vec::new(),
         without: Vec::new(),
         races: false,

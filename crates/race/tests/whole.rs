@@ -3,7 +3,7 @@
 use schedlab_linux::BuiltKernel;
 use schedlab_linux::build::{self, BuildOptions};
 use schedlab_race::compile::{self, Compiled};
-use schedlab_race::explore::{Finding, Plan};
+use schedlab_race::explore::{Explored, Finding, Plan};
 use schedlab_race::{ChoiceKind, MemoryModel, Scenario, Schedule, Strategy, whole};
 use schedlab_race::{seeded, study};
 
@@ -35,6 +35,7 @@ fn plan_of(compiled: Compiled, schedules: u64) -> Plan {
         schedules,
         jobs: 2,
         findings: 5,
+        from: 0,
         aside: Vec::new(),
         without: Vec::new(),
         races: false,
@@ -240,6 +241,26 @@ fn races_have_reasons_and_a_missing_lock_has_none() {
     let (found, story) = unlocked.replay(&scenario, &finding.choices, wanted).unwrap();
     assert_eq!(found.map(|f| f.text), Some(wanted.to_owned()));
     assert_eq!(story.text().matches("nothing orders this and the other one").count(), 2);
+}
+
+/// A search that goes on behind another one has made the same schedules as one that did not stop, none of them twice.
+#[test]
+#[ignore = "long: builds a kernel with points"]
+fn a_search_goes_on_where_another_one_stopped() {
+    let scenario = scenario("wakeup");
+    let whole = Plan { races: true, ..plan("queued-unchecked", 200) };
+    let at_once = whole.explore(&scenario).unwrap();
+    let mut parts = Plan { schedules: 70, ..whole.clone() }.explore(&scenario).unwrap();
+    assert!(parts.findings.iter().any(|f| f.kind == "invariant"), "{:?}", parts.findings);
+    parts.go_on(Plan { from: 70, ..whole.clone() }.explore(&scenario).unwrap());
+    let counts = |e: &Explored| {
+        let mut races: Vec<_> = e.explained.iter().map(|(race, times)| (&race.reason, *times)).collect();
+        races.sort();
+        let races: Vec<(String, u64)> = races.into_iter().map(|(r, times)| (r.clone(), times)).collect();
+        (e.schedules, e.points, races)
+    };
+    assert_eq!(counts(&parts), counts(&at_once));
+    assert_eq!(parts.findings, at_once.findings);
 }
 
 /// A reason names an edit that there is, and scenarios that there are.

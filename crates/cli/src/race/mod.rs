@@ -27,6 +27,8 @@ use schedlab_stdx::limits::{RACE_BYTES_MAX, read_text};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+/// Schedules of each scenario if nothing else is said.
+const SCHEDULES: u64 = 100_000;
 /// How many different findings of one scenario are kept.
 const FINDINGS_MAX: usize = 20;
 
@@ -80,9 +82,10 @@ pub(crate) struct RaceArgs {
     /// Who calls what: one of the target's scenarios, or a file; default: all of the target's.
     #[arg(long, value_name = "NAME|FILE")]
     scenario: Option<String>,
-    /// Schedules of each scenario.
-    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
-    schedules: u64,
+    /// Schedules of each scenario (default 100000; of a whole scheduler in rounds up to that, the last of which has a
+    /// finding)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    schedules: Option<u64>,
     /// Another seed, other schedules.
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
@@ -159,6 +162,13 @@ pub(crate) struct RaceArgs {
     html: Option<PathBuf>,
 }
 
+impl RaceArgs {
+    /// Schedules of each scenario at most.
+    fn schedules(&self) -> u64 {
+        self.schedules.unwrap_or(SCHEDULES)
+    }
+}
+
 /// An error of the explorer, with whose fault it is.
 fn fault(error: RaceError) -> Failure {
     let kind = match &error {
@@ -209,14 +219,22 @@ pub(crate) fn race(args: &RaceArgs, ui: &Ui) -> Result<()> {
     if args.herd {
         litmus::herd(target, args, ui)?;
     }
-    let step = ui.step(format!("exploring {target}"));
-    let mut all: Vec<Explored> = Vec::new();
-    for scenario in &scenarios {
-        step.now(format!("exploring {target}: {}", scenario.name));
-        all.push(plan.explore(scenario).map_err(fault)?);
-    }
-    drop(step);
+    let all = match plan.compiled.is_whole() {
+        true => whole::explore(&plan, &scenarios, args.schedules, ui)?,
+        false => explore(&plan, &scenarios, ui)?,
+    };
     result::report(args, &plan, &scenarios, all, started.elapsed(), ui)
+}
+
+/// One scenario after the other.
+fn explore(plan: &Plan, scenarios: &[Scenario], ui: &Ui) -> Result<Vec<Explored>> {
+    let target = &plan.compiled.name;
+    let step = ui.step(format!("exploring {target}"));
+    let one = |scenario: &Scenario| {
+        step.now(format!("exploring {target}: {}", scenario.name));
+        plan.explore(scenario).map_err(fault)
+    };
+    scenarios.iter().map(one).collect()
 }
 
 /// A kernel by its name or version; `linux-6.12` and `6.12` mean the same.
@@ -302,9 +320,10 @@ fn plan(args: &RaceArgs, compiled: Compiled) -> Result<Plan> {
         model,
         strategy,
         seed: args.seed,
-        schedules: args.schedules,
+        schedules: args.schedules(),
         jobs,
         findings: FINDINGS_MAX,
+        from: 0,
         aside: Vec::new(),
         without: Vec::new(),
         races: args.races,

@@ -78,6 +78,7 @@ pub(crate) fn debug_schedule(path: &Path, gdb: (&[String], bool), ui: &Ui) -> Re
             schedules: 1,
             jobs: 1,
             findings: 1,
+            from: 0,
             aside: Vec::new(),
             without: Vec::new(),
             races: false,

@@ -20,6 +20,14 @@ struct ReportedFinding {
     weak_only: bool,
 }
 
+/// The reasons that findings of this target may have.
+pub(super) fn known(plan: &Plan) -> Result<Vec<Explained>> {
+    let of = &plan.compiled;
+    let mut known = if of.kernel.0.is_empty() { Vec::new() } else { study::explained().map_err(fault)? };
+    known.retain(|k| k.covers(&of.name, &of.kernel.1, plan.model, of.seeded.as_ref()));
+    Ok(known)
+}
+
 /// Shrinks, writes and shows what was found.
 pub(super) fn report(
     args: &RaceArgs,
@@ -29,10 +37,7 @@ pub(super) fn report(
     took: Duration,
     ui: &Ui,
 ) -> Result<()> {
-    let mut known =
-        if plan.compiled.kernel.0.is_empty() { Vec::new() } else { study::explained().map_err(fault)? };
-    let of = &plan.compiled;
-    known.retain(|k| k.covers(&of.name, &of.kernel.1, plan.model, of.seeded.as_ref()));
+    let known = known(plan)?;
     let is_known = |f: &Finding| known.iter().find(|k| k.is(f));
     let mut explained: Vec<(Explained, u64)> = Vec::new();
     let mut reported: Vec<ReportedFinding> = Vec::new();

@@ -46,7 +46,7 @@ pub(super) fn scoreboard(args: &RaceArgs, ui: &Ui) -> Result<()> {
          '-': not found\n\n| bug | target | needs | {} | found as | agrees |\n|{}\n",
         kernel.version,
         args.seeds,
-        args.schedules,
+        args.schedules(),
         SEARCHES.map(|(_, _, name)| name).join(" | "),
         "---|".repeat(SEARCHES.len() + 5)
     );
@@ -56,7 +56,7 @@ pub(super) fn scoreboard(args: &RaceArgs, ui: &Ui) -> Result<()> {
         let (compiled, scenarios) = study::seeded(&seeded, &kernel).map_err(fault)?;
         let mut scores = Vec::new();
         for (strategy, model, _) in SEARCHES {
-            let amount = (args.seeds, args.schedules);
+            let amount = (args.seeds, args.schedules());
             let covers = |e: &&Explained| e.covers(&seeded.target, "", model, Some(&seeded));
             let known: Vec<String> = explained.iter().filter(covers).map(|e| e.text.clone()).collect();
             scores
@@ -89,7 +89,7 @@ pub(super) fn scoreboard(args: &RaceArgs, ui: &Ui) -> Result<()> {
     }
     drop(step);
     let value = json!({
-        "schema": 1, "kernel": kernel.version, "seeds": args.seeds, "schedules": args.schedules, "bugs": rows,
+        "schema": 1, "kernel": kernel.version, "seeds": args.seeds, "schedules": args.schedules(), "bugs": rows,
     });
     if !output::json_value(args.json.as_deref(), &value)? {
         print!("{text}");

@@ -1,13 +1,59 @@
 //! A whole scheduler as a target: its kernel with points, and the scenarios that this kernel can serve.
 
-use super::{fault, seed_named};
+use super::{SCHEDULES, fault, result, seed_named};
 use crate::failure::{Failure, Result};
 use crate::ui::Ui;
 use schedlab_lab::{ScxSpec, Setting, extension, kernels};
 use schedlab_linux::BuildOptions;
 use schedlab_linux::build;
 use schedlab_race::compile::{self, Compiled};
+use schedlab_race::explore::{Explored, Plan};
 use schedlab_race::{RaceError, Scenario, whole};
+
+/// Schedules of each scenario behind which a search looks whether it has a finding.
+const ROUNDS: [u64; 4] = [100, 1_000, 10_000, SCHEDULES];
+
+/// With a number of schedules: so many of each scenario, one after the other. Without: a few of each, then more of each,
+/// up to the round that finds what has no known reason. A bug that one scenario shows soon is not behind hours of others.
+pub(super) fn explore(
+    plan: &Plan,
+    scenarios: &[Scenario],
+    schedules: Option<u64>,
+    ui: &Ui,
+) -> Result<Vec<Explored>> {
+    let known = result::known(plan)?;
+    let asked = schedules.map(|most| [most]);
+    let rounds: &[u64] = asked.as_ref().map_or(&ROUNDS, |one| one);
+    let target = &plan.compiled.name;
+    let mut all: Vec<Explored> = Vec::new();
+    let mut from = 0;
+    for most in rounds {
+        let step = ui.step(format!("exploring {target}"));
+        for (n, scenario) in scenarios.iter().enumerate() {
+            if all.get(n).is_some_and(|explored| explored.is_complete) {
+                continue;
+            }
+            step.now(format!("exploring {target}: {}, up to {most} schedules", scenario.name));
+            let of_here =
+                known.iter().filter(|k| k.scenarios.is_empty() || k.scenarios.contains(&scenario.name));
+            let aside = of_here.map(|k| k.text.clone()).collect();
+            let round = Plan { from, schedules: *most, aside, ..plan.clone() };
+            let explored = round.explore(scenario).map_err(fault)?;
+            match all.get_mut(n) {
+                Some(before) => before.go_on(explored),
+                None => all.push(explored),
+            }
+        }
+        drop(step);
+        let is_new = |explored: &Explored| explored.findings.iter().any(|f| !known.iter().any(|k| k.is(f)));
+        if *most < SCHEDULES && asked.is_none() && all.iter().any(is_new) {
+            ui.say(format!("stopped at {most} schedules of each scenario, for there are findings; --schedules N makes more"));
+            break;
+        }
+        from = *most;
+    }
+    Ok(all)
+}
 
 /// `linux-6.12`, `linux-6.12+psi`, `linux-NAME`: with points.
 pub(super) fn compiled(target: &str, seeded: Option<&str>, ui: &Ui) -> Result<Compiled> {

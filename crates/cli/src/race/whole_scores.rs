@@ -221,6 +221,7 @@ impl Search<'_> {
             schedules: self.most,
             jobs: 1,
             findings: 1,
+            from: 0,
             aside,
             without: Vec::new(),
             races: self.kind.races,
@@ -301,7 +302,7 @@ pub(super) fn scoreboard(target: &str, args: &RaceArgs, ui: &Ui) -> Result<()> {
     let step = ui.step("scoreboard");
     for (n, seeded) in bugs.iter().filter(is_wanted).enumerate() {
         let missing = |rows: &Rows<'_>, kind: Kind, seed: u64| {
-            let most = (kind.most)(args.schedules);
+            let most = (kind.most)(args.schedules());
             !rows.of_bug(&seeded.name, kind.name).any(|row| row.seed == seed && row.most == most)
         };
         let wanted: Vec<(Kind, u64)> = searches(seeded)
@@ -331,7 +332,7 @@ pub(super) fn scoreboard(target: &str, args: &RaceArgs, ui: &Ui) -> Result<()> {
                     compiled: &plain,
                     kind,
                     seed: 1,
-                    most: (kind.most)(args.schedules),
+                    most: (kind.most)(args.schedules()),
                     known: &[],
                     explained: &of(&plain, kind.model, None),
                 };
@@ -345,7 +346,7 @@ pub(super) fn scoreboard(target: &str, args: &RaceArgs, ui: &Ui) -> Result<()> {
         }
         let compiled = whole::compiled(target, Some(&seeded.name), ui)?;
         for (kind, seed) in wanted {
-            let (bug, most) = (&seeded.name, (kind.most)(args.schedules));
+            let (bug, most) = (&seeded.name, (kind.most)(args.schedules()));
             let explained = &of(&compiled, kind.model, Some(seeded));
             let of_kind = known.iter().filter(|(name, _)| *name == kind.of_plain().name);
             let known = &of_kind.map(|(_, text)| text.clone()).collect::<Vec<_>>();

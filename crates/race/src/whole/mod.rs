@@ -138,7 +138,7 @@ impl Plan {
         let task = |first| WholeTask::Explore {
             first,
             stride: jobs,
-            schedules: self.schedules,
+            schedules: self.from..self.schedules,
             findings: self.findings,
             aside: self.aside.clone(),
         };

@@ -12,6 +12,7 @@
 //!
 //! The first child records all its points and stops nowhere: where the others may stop is drawn from that.
 
+use std::ops::Range;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -51,8 +52,9 @@ schedlab_process::entrance! {
 /// What is to be done.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) enum WholeTask {
-    /// Schedules `first`, `first + stride`, ... below `schedules`, up to so many findings without those aside.
-    Explore { first: u64, stride: u64, schedules: u64, findings: usize, aside: Vec<String> },
+    /// Blocks `first`, `first + stride`, ... of the schedules in this range, up to so many findings without those
+    /// aside.
+    Explore { first: u64, stride: u64, schedules: Range<u64>, findings: usize, aside: Vec<String> },
     /// One, with all that happens in it; of a race: around its two accesses, which are known by their code.
     Replay { choices: Vec<Choice>, race: Option<(u64, u64)> },
     /// One, in this process, under gdb.
@@ -512,17 +514,18 @@ impl Server<'_> {
         control: &RaceControl,
         (places, stores): (&Places, &Stores),
         plain: Vec<Found>,
-        (first, stride, schedules): (u64, u64, u64),
+        (first, stride, schedules): (u64, u64, Range<u64>),
         (findings, aside): (usize, &[String]),
     ) -> Result<Turned, String> {
-        let mut done = Done { schedules: u64::from(first == 0), ..Done::default() };
-        done.points = if first == 0 { places.count().0 } else { 0 };
-        if first == 0 {
+        let has_plain = first == 0 && schedules.start == 0;
+        let mut done = Done { schedules: u64::from(has_plain), ..Done::default() };
+        if has_plain {
+            done.points = places.count().0;
             done.findings.extend(plain);
         }
         let mut trunk = (u64::MAX, None);
         let own = |index: &u64| (*index - 1) / BLOCK % stride == first;
-        for index in (1..schedules).filter(own) {
+        for index in (schedules.start.max(1)..schedules.end).filter(own) {
             let block = (index - 1) / BLOCK;
             if trunk.0 != block {
                 trunk = match self.trunk(control, places, block)? {
