@@ -548,7 +548,8 @@ mod tests {
     fn a_headers_function_is_named_by_who_calls_it() {
         let text = "0x0000000000001233\nfind_next_bit\n/src/./include/linux/find.h:65\nrebalance\n\
             /src/kernel/sched/fair.c:77 (discriminator 3)\nsched_softirq\n/src/kernel/sched/fair.c:99\n\
-            0x0000000000001300\ncpu_of\n/src/kernel/sched/sched.h:9\nown\n/src/kernel/sched/core.c:3\n0x0000000000001310\n??\n??:0\n";
+            0x0000000000001300\ncpu_of\n/src/kernel/sched/sched.h:9\nown\n/src/kernel/sched/core.c:3\n\
+            0x0000000000001310\n??\n??:0\n";
         let inner = ["include/linux/find.h:65 find_next_bit", "kernel/sched/sched.h:9 cpu_of", "??:0 ??"];
         assert_eq!(places_of(text, Frame::Innermost), inner);
         let outer = ["kernel/sched/fair.c:77 rebalance", "kernel/sched/core.c:3 own", "??:0 ??"];

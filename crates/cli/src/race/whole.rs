@@ -13,8 +13,9 @@ use schedlab_race::{RaceError, Scenario, whole};
 /// Schedules of each scenario behind which a search looks whether it has a finding.
 const ROUNDS: [u64; 4] = [100, 1_000, 10_000, SCHEDULES];
 
-/// With a number of schedules: so many of each scenario, one after the other. Without: a few of each, then more of each,
-/// up to the round that finds what has no known reason. A bug that one scenario shows soon is not behind hours of others.
+/// With a number of schedules: so many of each scenario, one after the other. Without: a few of each, then more of
+/// each, up to the round that finds what has no known reason. A bug that one scenario shows soon is not behind hours of
+/// others.
 pub(super) fn explore(
     plan: &Plan,
     scenarios: &[Scenario],
@@ -47,7 +48,8 @@ pub(super) fn explore(
         drop(step);
         let is_new = |explored: &Explored| explored.findings.iter().any(|f| !known.iter().any(|k| k.is(f)));
         if *most < SCHEDULES && asked.is_none() && all.iter().any(is_new) {
-            ui.say(format!("stopped at {most} schedules of each scenario, for there are findings; --schedules N makes more"));
+            let why = "for there are findings; --schedules N makes more";
+            ui.say(format!("stopped at {most} schedules of each scenario, {why}"));
             break;
         }
         from = *most;

@@ -8,8 +8,8 @@
 //! cpu0's 813th point   load t->comm        nobody stores: not drawn, save now and then
 //! ```
 //!
-//! Half of the other schedules of a mix stop by line of code, so that a line which runs once is stopped at as often as one that
-//! runs a thousand times, and near another stop. One block in five begins with a *trunk*: a few stops, whose
+//! Half of the other schedules of a mix stop by line of code, so that a line which runs once is stopped at as often as
+//! one that runs a thousand times, and near another stop. One block in five begins with a *trunk*: a few stops, whose
 //! schedule is recorded as well. What comes behind these stops is another run, with places that the first one does not
 //! have; the block's schedules stop there, too.
 //!

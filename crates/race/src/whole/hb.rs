@@ -10,8 +10,9 @@
 //! ```
 //!
 //! Two accesses of one place by different CPUs that nothing orders are a race if one of them stores and one of them is
-//! plain. Those within `data_race()` are none, as KCSAN has it. Every marked access orders here, as if barriers stood beside it: so less is reported than the kernel's memory
-//! model would allow, and nothing that it would forbid. RCU's grace periods are seen through its own locks.
+//! plain. Those within `data_race()` are none, as KCSAN has it. Every marked access orders here, as if barriers stood
+//! beside it: so less is reported than the kernel's memory model would allow, and nothing that it would forbid. RCU's
+//! grace periods are seen through its own locks.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
