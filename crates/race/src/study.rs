@@ -33,6 +33,9 @@ pub struct Explained {
     pub models: Vec<String>,
     /// The edit of `linux/race/seeds` that mends it; empty: none.
     pub mended_by: String,
+    /// Of a whole scheduler: no schedule without stops shows it. One that does has a reason of its own.
+    #[serde(default)]
+    pub needs_stop: bool,
     /// The finding's text; `cpuN` stands for any CPU.
     pub text: String,
     /// Where in the source.
@@ -63,7 +66,8 @@ impl Explained {
     /// Whether this finding of a target that is covered is the one.
     pub fn is(&self, finding: &Finding) -> bool {
         let is_here = self.scenarios.is_empty() || self.scenarios.contains(&finding.scenario.name);
-        is_here && self.text == any_cpu(&finding.text)
+        let is_plain = finding.first_schedule == 0;
+        is_here && self.text == any_cpu(&finding.text) && !(self.needs_stop && is_plain)
     }
 }
 

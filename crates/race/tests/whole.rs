@@ -243,6 +243,22 @@ fn races_have_reasons_and_a_missing_lock_has_none() {
     assert_eq!(story.text().matches("nothing orders this and the other one").count(), 2);
 }
 
+/// `delayed-class` shows what the unmodified kernel shows in the same scenario, which needs a stop for it: without one it
+/// is a finding.
+#[test]
+#[ignore = "long: builds a kernel with points"]
+fn a_finding_without_stops_is_not_explained_by_one_that_needs_them() {
+    let scenario = scenario("class-delayed-dl");
+    let explained = |seeded: &str, first: u64| {
+        let plan = Plan { from: first, ..plan(seeded, first + 30) };
+        let found = plan.explore(&scenario).unwrap().findings;
+        let is = |known: &study::Explained| found.iter().any(|finding| known.is(finding));
+        (found.len(), study::explained().unwrap().iter().any(is))
+    };
+    assert_eq!(explained("delayed-class", 0), (1, false));
+    assert_eq!(explained("", 260), (1, true));
+}
+
 /// A search that goes on behind another one has made the same schedules as one that did not stop, none of them twice.
 #[test]
 #[ignore = "long: builds a kernel with points"]
