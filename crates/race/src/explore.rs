@@ -5,6 +5,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use serde::{Deserialize, Serialize};
+
 use crate::RaceError;
 use crate::compile::{Compiled, Frame, places};
 use crate::engine::{Altered, Met};
@@ -13,6 +15,7 @@ use crate::scenario::Scenario;
 use crate::schedule::{Choice, Schedule};
 use crate::story::Story;
 use crate::strategy::Strategy;
+use crate::study::any_cpu;
 use crate::whole::known::KnownRace;
 use crate::worker::{Done, Found, Job, Offer, RACES, Task, receive, send, written};
 
@@ -35,12 +38,28 @@ pub struct Plan {
     pub from: u64,
     /// Stop a scenario at so many findings that differ.
     pub findings: usize,
-    /// Of a whole scheduler: findings with these texts do not count for that; `cpuN` stands for any CPU.
-    pub aside: Vec<String>,
+    /// Of a whole scheduler: findings that do not count for that.
+    pub aside: Vec<Aside>,
     /// What is done to barriers: addresses in the object.
     pub without: Vec<Altered>,
     /// Of a whole scheduler: accesses that nothing orders are findings, too.
     pub races: bool,
+}
+
+/// A finding that ends no search, since its reason is known.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Aside {
+    /// Its text; `cpuN` stands for any CPU.
+    pub text: String,
+    /// In the schedule without stops it counts.
+    pub needs_stop: bool,
+}
+
+impl Aside {
+    /// Whether this text is the one; `index`: the first schedule that shows it.
+    pub(crate) fn is(&self, text: &str, index: u64) -> bool {
+        self.text == any_cpu(text) && !(self.needs_stop && index == 0)
+    }
 }
 
 /// Something that does not hold.

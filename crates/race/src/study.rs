@@ -9,7 +9,7 @@ use crate::RaceError;
 use crate::abi;
 use crate::compile::{self, Compiled, Frame, places};
 use crate::engine::{Altered, Met};
-use crate::explore::{Finding, Plan};
+use crate::explore::{Aside, Finding, Plan};
 use crate::memory::MemoryModel;
 use crate::scenario::Scenario;
 use crate::seeded::Seeded;
@@ -63,11 +63,16 @@ impl Explained {
         is_target && is_kernel && is_model && !seeded.is_some_and(is_mended)
     }
 
+    /// What ends no search of this scenario, of a target that is covered.
+    pub fn aside(&self, scenario: &str) -> Option<Aside> {
+        let is_here = self.scenarios.is_empty() || self.scenarios.iter().any(|name| name == scenario);
+        is_here.then(|| Aside { text: self.text.clone(), needs_stop: self.needs_stop })
+    }
+
     /// Whether this finding of a target that is covered is the one.
     pub fn is(&self, finding: &Finding) -> bool {
-        let is_here = self.scenarios.is_empty() || self.scenarios.contains(&finding.scenario.name);
-        let is_plain = finding.first_schedule == 0;
-        is_here && self.text == any_cpu(&finding.text) && !(self.needs_stop && is_plain)
+        let aside = self.aside(&finding.scenario.name);
+        aside.is_some_and(|aside| aside.is(&finding.text, finding.first_schedule))
     }
 }
 

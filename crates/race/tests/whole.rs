@@ -243,8 +243,8 @@ fn races_have_reasons_and_a_missing_lock_has_none() {
     assert_eq!(story.text().matches("nothing orders this and the other one").count(), 2);
 }
 
-/// `delayed-class` shows what the unmodified kernel shows in the same scenario, which needs a stop for it: without one it
-/// is a finding.
+/// `delayed-class` shows what the unmodified kernel shows in the same scenario, which needs a stop for it.
+/// Without one it is a finding.
 #[test]
 #[ignore = "long: builds a kernel with points"]
 fn a_finding_without_stops_is_not_explained_by_one_that_needs_them() {

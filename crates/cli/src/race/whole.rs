@@ -35,9 +35,7 @@ pub(super) fn explore(
                 continue;
             }
             step.now(format!("exploring {target}: {}, up to {most} schedules", scenario.name));
-            let of_here =
-                known.iter().filter(|k| k.scenarios.is_empty() || k.scenarios.contains(&scenario.name));
-            let aside = of_here.map(|k| k.text.clone()).collect();
+            let aside = known.iter().filter_map(|k| k.aside(&scenario.name)).collect();
             let round = Plan { from, schedules: *most, aside, ..plan.clone() };
             let explored = round.explore(scenario).map_err(fault)?;
             match all.get_mut(n) {

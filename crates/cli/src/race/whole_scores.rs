@@ -14,7 +14,7 @@ use crate::failure::{Failure, Result};
 use crate::output;
 use crate::ui::Ui;
 use schedlab_race::compile::Compiled;
-use schedlab_race::explore::{Finding, Plan};
+use schedlab_race::explore::{Aside, Finding, Plan};
 use schedlab_race::seeded::{self, Seeded};
 use schedlab_race::study::{self, Explained};
 use schedlab_race::{MemoryModel, RaceError, Scenario, Strategy};
@@ -211,8 +211,6 @@ struct Search<'a> {
 impl Search<'_> {
     /// One scenario after the other, up to the first finding.
     fn run(&self, scenarios: &[Scenario]) -> Result<Row> {
-        let aside = self.explained.iter().map(|reason| reason.text.clone());
-        let aside = aside.chain(self.known.iter().map(|text| study::any_cpu(text))).collect();
         let plan = Plan {
             compiled: self.compiled.clone(),
             model: self.kind.model,
@@ -222,7 +220,7 @@ impl Search<'_> {
             jobs: 1,
             findings: 1,
             from: 0,
-            aside,
+            aside: Vec::new(),
             without: Vec::new(),
             races: self.kind.races,
         };
@@ -241,6 +239,9 @@ impl Search<'_> {
         let before = cpu_s();
         for scenario in scenarios {
             row.scenario.clone_from(&scenario.name);
+            let known = self.known.iter().map(|text| Aside { text: study::any_cpu(text), needs_stop: false });
+            let explained = self.explained.iter().filter_map(|reason| reason.aside(&scenario.name));
+            let plan = Plan { aside: explained.chain(known).collect(), ..plan.clone() };
             match plan.explore(scenario) {
                 Ok(explored) => {
                     let is_new = |f: &&Finding| {

@@ -38,10 +38,10 @@ use super::order::{Explorer, Fork, Given, Stop};
 use super::page::{PAIRS, Page, REFUSED, Verdict, shared_memory};
 use super::replay::Around;
 use super::scenario::WholeScenario;
+use crate::explore::Aside;
 use crate::memory::MemoryModel;
 use crate::schedule::Choice;
 use crate::strategy::Strategy;
-use crate::study::any_cpu;
 use crate::worker::{Done, Found, receive, send};
 
 schedlab_process::entrance! {
@@ -54,7 +54,7 @@ schedlab_process::entrance! {
 pub(super) enum WholeTask {
     /// Blocks `first`, `first + stride`, ... of the schedules in this range, up to so many findings without those
     /// aside.
-    Explore { first: u64, stride: u64, schedules: Range<u64>, findings: usize, aside: Vec<String> },
+    Explore { first: u64, stride: u64, schedules: Range<u64>, findings: usize, aside: Vec<Aside> },
     /// One, with all that happens in it; of a race: around its two accesses, which are known by their code.
     Replay { choices: Vec<Choice>, race: Option<(u64, u64)> },
     /// One, in this process, under gdb.
@@ -515,7 +515,7 @@ impl Server<'_> {
         (places, stores): (&Places, &Stores),
         plain: Vec<Found>,
         (first, stride, schedules): (u64, u64, Range<u64>),
-        (findings, aside): (usize, &[String]),
+        (findings, aside): (usize, &[Aside]),
     ) -> Result<Turned, String> {
         let has_plain = first == 0 && schedules.start == 0;
         let mut done = Done { schedules: u64::from(has_plain), ..Done::default() };
@@ -558,7 +558,8 @@ impl Server<'_> {
                     None => done.findings.push(found),
                 }
             }
-            let counts = |f: &&Found| f.kind != "race" && !aside.contains(&any_cpu(&f.text));
+            let is_aside = |f: &Found| f.kind == "race" || aside.iter().any(|a| a.is(&f.text, f.index));
+            let counts = |f: &&Found| !is_aside(f);
             if done.findings.iter().filter(counts).count() >= findings {
                 break;
             }
