@@ -90,10 +90,9 @@ struct Shared {
     at: u64,
 }
 
-/// A point of a CPU with the memory that it touches.
+/// A point of some CPU with the memory that it touches.
 #[derive(Clone, Copy, Debug)]
 struct Touched {
-    cpu: u32,
     at: u64,
     address: u64,
     size: u8,
@@ -106,10 +105,8 @@ pub(super) struct Places {
     lines: Groups<Shared>,
     /// Of the schedule without stops: its windows by their keys.
     windows: Groups<Window>,
-    /// Per CPU: the points at which what it touches is shared.
-    shared: Vec<Vec<u64>>,
-    /// The same points in one list, a CPU's after the other's, each with its memory.
-    touched: Vec<Touched>,
+    /// Per CPU, in order: the points at which what it touches is shared.
+    shared: Vec<Vec<Touched>>,
     /// Per CPU: all its points.
     all: Vec<u64>,
     /// Of the schedule without stops.
@@ -143,7 +140,7 @@ impl Places {
             }
         }
         let mut shared = vec![Vec::new(); all.len()];
-        let (mut by_code, mut memory) = (Vec::new(), Vec::new());
+        let mut by_code = Vec::new();
         for event in events.iter().filter(|e| e.address != 0 && e.is_point()) {
             let bit = 1u64 << (event.cpu & 63);
             let (touched, written) = words[&(event.address >> 3)];
@@ -152,14 +149,12 @@ impl Places {
                 && let Some(list) = shared.get_mut(usize::from(event.cpu))
             {
                 let (cpu, at) = (u32::from(event.cpu), u64::from(event.at));
-                list.push(at);
-                memory.push(Touched { cpu, at, address: event.address, size: event.size });
+                list.push(Touched { at, address: event.address, size: event.size });
                 by_code.push(Shared { code: event.code, cpu, at });
             }
         }
         let lines = Groups::of(by_code, |point| point.code);
-        memory.sort_by_key(|point: &Touched| (point.cpu, point.at));
-        Places { lines, shared, touched: memory, all, ..Places::default() }
+        Places { lines, shared, all, ..Places::default() }
     }
 
     /// Lines of code at which what is touched is shared, and that `other` has not.
@@ -169,26 +164,32 @@ impl Places {
 
     /// Points in all, and those at which what is touched is shared.
     pub(super) fn count(&self) -> (u64, u64) {
-        (self.all.iter().sum(), self.shared.iter().map(|s| s.len() as u64).sum())
+        (self.all.iter().sum(), self.nr_shared())
     }
 
     fn one(&self, random: &mut Random) -> Option<Stop> {
-        let weight = |n: usize| self.shared[n].len() as u64;
-        let total: u64 = (0..self.all.len()).map(weight).sum();
+        let total = self.nr_shared();
         if total == 0 || random.below(ANY_IN) == 0 {
             let cpus: Vec<usize> = (0..self.all.len()).filter(|n| self.all[*n] > 0).collect();
             let cpu = *cpus.get(random.below(cpus.len().max(1) as u64) as usize)?;
             let at = 1 + random.below(self.all[cpu]);
             return Some(Stop::new(cpu as u32, at, hold(random)));
         }
-        let mut place = random.below(total);
-        for cpu in 0..self.all.len() {
-            match place.checked_sub(weight(cpu)) {
-                Some(rest) => place = rest,
-                None => {
-                    let at = self.shared[cpu][place as usize];
-                    return Some(Stop::new(cpu as u32, at, hold(random)));
-                }
+        let (cpu, point) = self.nth_shared(random.below(total))?;
+        Some(Stop::new(cpu, point.at, hold(random)))
+    }
+
+    /// How many shared points all CPUs have.
+    fn nr_shared(&self) -> u64 {
+        self.shared.iter().map(|points| points.len() as u64).sum()
+    }
+
+    /// The shared point of this number, one CPU's after the other's, and whose it is.
+    fn nth_shared(&self, mut number: u64) -> Option<(u32, Touched)> {
+        for (cpu, points) in self.shared.iter().enumerate() {
+            match number.checked_sub(points.len() as u64) {
+                Some(rest) => number = rest,
+                None => return Some((cpu as u32, points[number as usize])),
             }
         }
         None
@@ -251,9 +252,9 @@ impl Places {
     /// A stop of the same CPU, so many points later at most.
     fn within(&self, stop: &Stop, most: u64, random: &mut Random) -> Option<Stop> {
         let points = self.shared.get(stop.cpu as usize)?;
-        let from = points.partition_point(|at| *at <= stop.at);
-        let to = points.partition_point(|at| *at <= stop.at + most);
-        let at = points.get(from..to).filter(|near| !near.is_empty()).map(|near| *random.pick(near))?;
+        let from = points.partition_point(|point| point.at <= stop.at);
+        let to = points.partition_point(|point| point.at <= stop.at + most);
+        let at = points.get(from..to).filter(|near| !near.is_empty()).map(|near| random.pick(near).at)?;
         Some(Stop::new(stop.cpu, at, hold(random)))
     }
 
@@ -353,9 +354,8 @@ impl Places {
     /// The schedule with one stop of this number: all shared points with a stop until nothing else happens at this
     /// instant, then all with one until their memory changes, then all with one until an interrupt comes.
     fn nth(&self, index: u64) -> Option<Stop> {
-        let nr = self.touched.len() as u64;
-        let point = self.touched.get((index.checked_rem(nr)?) as usize)?;
-        let Touched { cpu, at, address, size } = *point;
+        let nr = self.nr_shared();
+        let (cpu, Touched { at, address, size }) = self.nth_shared(index.checked_rem(nr)?)?;
         let changes = (1..=8).contains(&size).then_some(Until::Changed { address, size });
         let (hold, until) = match index / nr {
             0 => (Span::ZERO, None),

@@ -218,7 +218,7 @@ mod tests {
     #[test]
     fn the_source_can_say_that_an_access_may_race_or_that_nobody_else_writes() {
         assert_eq!(number(&[e(0, MARKED_WRITE, X), e(1, READ | SAID, X)]), 0);
-        // one side that is plain is enough
+        // nor if the other one is plain
         assert_eq!(number(&[e(0, WRITE, X), e(1, READ | SAID, X)]), 0);
         assert_eq!(number(&[e(0, SAYS_WRITER, X), e(1, MARKED_READ, X)]), 0);
         assert_eq!(number(&[e(0, SAYS_WRITER, X), e(1, MARKED_WRITE, X)]), 1);

@@ -24,9 +24,7 @@ impl Trace {
         let call = ObjectCall { key, kind: ChannelKind::Pipe, direction, what: Carried::Data, amount, room };
         self.push(us, cpu, pid, Context::Task, SchedEvent::Object(call))
     }
-}
 
-impl Trace {
     /// Task n, on CPU n - 1, makes or takes a connection.
     fn connection(&mut self, us: u64, pid: i32, (direction, what): (Direction, Carried)) -> &mut Trace {
         let call = ObjectCall { key: 5, kind: ChannelKind::Pipe, direction, what, amount: 1, room: 0 };
