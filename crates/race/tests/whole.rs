@@ -1,9 +1,11 @@
 //! A whole scheduler, as it is and with bugs. The kernel is built once, and one file of it for each bug.
 
 use schedlab_linux::BuiltKernel;
+use schedlab_linux::bugs::Edit;
 use schedlab_linux::build::{self, BuildOptions};
 use schedlab_race::compile::{self, Compiled};
 use schedlab_race::explore::{Explored, Finding, Plan};
+use schedlab_race::seeded::Seeded;
 use schedlab_race::{ChoiceKind, MemoryModel, Scenario, Schedule, Strategy, whole};
 use schedlab_race::{seeded, study};
 
@@ -12,10 +14,13 @@ fn kernel(series: &str, seeded: &str) -> Compiled {
 }
 
 fn kernel_with(series: &str, flavours: &[&str], seeded: &str) -> Compiled {
+    let seeded = (!seeded.is_empty()).then(|| seeded::named(seeded, "linux").unwrap());
+    kernel_of(series, flavours, seeded.as_ref())
+}
+
+fn kernel_of(series: &str, flavours: &[&str], seeded: Option<&Seeded>) -> Compiled {
     let flavours: Vec<String> = flavours.iter().map(|f| (*f).to_owned()).collect();
     let packaged = build::add(series, &BuildOptions::default(), &mut |_| {}).unwrap();
-    let all = seeded::all().unwrap();
-    let seeded = (!seeded.is_empty()).then(|| all.iter().find(|s| s.name == seeded).unwrap());
     let mut tree = |path: &std::path::Path, options: &BuildOptions| -> Result<BuiltKernel, _> {
         build::add_tree(path, options, &mut |_| {})
     };
@@ -257,6 +262,26 @@ fn a_finding_without_stops_is_not_explained_by_one_that_needs_them() {
     };
     assert_eq!(explained("delayed-class", 0), (1, false));
     assert_eq!(explained("", 260), (1, true));
+}
+
+/// A warning is said once. One that came before the schedules begin is a finding of each of them, the first included.
+#[test]
+#[ignore = "long: builds a kernel with points"]
+fn a_warning_before_the_schedules_begin_is_a_finding() {
+    let old = "\ttrace_sched_wakeup_new(p);\n";
+    let warns = Seeded {
+        name: "warns".into(),
+        edits: vec![Edit {
+            file: "kernel/sched/core.c".into(),
+            old: old.into(),
+            new: format!("{old}\tWARN_ON_ONCE(1);\n"),
+        }],
+        ..seeded::named("queued-unchecked", "linux").unwrap()
+    };
+    let plan = plan_of(kernel_of("6.12", &[], Some(&warns)), 20);
+    let findings = plan.explore(&scenario("rt-push")).unwrap().findings;
+    let counts: Vec<_> = findings.iter().map(|f| (f.kind.as_str(), f.first_schedule, f.times)).collect();
+    assert_eq!(counts, [("warn", 0, 20)]);
 }
 
 /// A search that goes on behind another one has made the same schedules as one that did not stop, none of them twice.

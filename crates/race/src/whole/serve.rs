@@ -282,10 +282,7 @@ fn endless(reason: String) -> String {
 
 /// What the machine's end means as a finding.
 fn judge(outcome: &Outcome, new_warnings: &[String]) -> Option<(&'static str, String)> {
-    if let Some(warning) = new_warnings.first() {
-        return Some(("warn", without_numbers(warning.lines().next().unwrap_or_default())));
-    }
-    match &outcome.end {
+    let end = || match &outcome.end {
         End::AllDone | End::Duration => None,
         End::Deadlock(waits) => {
             let who = |wait: &schedlab_machine::EndlessWait| match wait.waits_for {
@@ -303,7 +300,14 @@ fn judge(outcome: &Outcome, new_warnings: &[String]) -> Option<(&'static str, St
                 _ => ("invariant", first),
             })
         }
-    }
+    };
+    warning(new_warnings).or_else(end)
+}
+
+/// The first warning of these, as a finding.
+fn warning(warnings: &[String]) -> Option<(&'static str, String)> {
+    let first = warnings.first()?;
+    Some(("warn", without_numbers(first.lines().next().unwrap_or_default())))
 }
 
 impl Server<'_> {
@@ -703,6 +707,8 @@ impl Explorer<Server<'_>> {
         if wrong.is_none() && is_at_rest {
             wrong = control.check_end().map(|why| ("invariant", why));
         }
+        // a warning is said once: one of the time before 'from' is every schedule's, and hides no other finding
+        wrong = wrong.or_else(|| warning(&warnings[..warned]));
         if wrong.is_none() && server.is_plain {
             wrong = refused.filter(|_| !server.may_refuse).map(|what| (REFUSED, what));
         }
