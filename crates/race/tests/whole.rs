@@ -264,24 +264,30 @@ fn a_finding_without_stops_is_not_explained_by_one_that_needs_them() {
     assert_eq!(explained("", 260), (1, true));
 }
 
-/// A warning is said once. One that came before the schedules begin is a finding of each of them, the first included.
+/// A warning is said once. One that came before the schedules begin is a finding of each of them; what ends the kernel
+/// there is one of the scenario's.
 #[test]
 #[ignore = "long: builds a kernel with points"]
-fn a_warning_before_the_schedules_begin_is_a_finding() {
+fn what_happens_before_the_schedules_begin_is_found() {
     let old = "\ttrace_sched_wakeup_new(p);\n";
-    let warns = Seeded {
-        name: "warns".into(),
-        edits: vec![Edit {
-            file: "kernel/sched/core.c".into(),
-            old: old.into(),
-            new: format!("{old}\tWARN_ON_ONCE(1);\n"),
-        }],
-        ..seeded::named("queued-unchecked", "linux").unwrap()
-    };
-    let plan = plan_of(kernel_of("6.12", &[], Some(&warns)), 20);
-    let findings = plan.explore(&scenario("rt-push")).unwrap().findings;
-    let counts: Vec<_> = findings.iter().map(|f| (f.kind.as_str(), f.first_schedule, f.times)).collect();
-    assert_eq!(counts, [("warn", 0, 20)]);
+    for (line, kind, times) in [("WARN_ON_ONCE(1)", "warn", 20), ("*(volatile int *)8 = 0", "crash", 1)] {
+        let bug = Seeded {
+            name: kind.into(),
+            edits: vec![Edit {
+                file: "kernel/sched/core.c".into(),
+                old: old.into(),
+                new: format!("{old}\t{line};\n"),
+            }],
+            ..seeded::named("queued-unchecked", "linux").unwrap()
+        };
+        let plan = plan_of(kernel_of("6.12", &[], Some(&bug)), 20);
+        let scenario = scenario("rt-push");
+        let findings = plan.explore(&scenario).unwrap().findings;
+        let counts: Vec<_> = findings.iter().map(|f| (f.kind.as_str(), f.first_schedule, f.times)).collect();
+        assert_eq!(counts, [(kind, 0, times)]);
+        let (again, _) = plan.replay(&scenario, &plan.shrink(&findings[0]).unwrap().choices, "").unwrap();
+        assert_eq!(again.map(|f| f.text), Some(findings[0].text.clone()));
+    }
 }
 
 /// A search that goes on behind another one has made the same schedules as one that did not stop, none of them twice.

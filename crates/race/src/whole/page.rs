@@ -31,6 +31,7 @@ pub(super) struct Page {
     nr_late: u32,
     /// As the server numbers what is recorded.
     pub(super) watch: u32,
+    is_answered: bool,
 }
 
 /// Kinds of findings, as the page numbers them.
@@ -80,6 +81,15 @@ impl Page {
         let len = text.len().min(TEXT);
         self.text[..len].copy_from_slice(&text.as_bytes()[..len]);
         self.len = len as u32;
+    }
+
+    /// Whoever has asked has the answer, or gets it next.
+    pub(super) fn answer(&mut self) {
+        self.is_answered = true;
+    }
+
+    pub(super) fn is_answered(&self) -> bool {
+        self.is_answered
     }
 
     pub(super) fn good(&mut self) {

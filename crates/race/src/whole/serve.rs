@@ -85,6 +85,8 @@ const COMMAND_LINE: &str = "noautogroup";
 const TRACE_MAX: usize = 4 << 20;
 /// A schedule that takes longer than this, of CPU time, has no end.
 const LIMIT_S: i64 = 3;
+/// And so has what comes before the schedules: the object is loaded, the kernel boots and runs to `from`.
+const BEGIN_LIMIT_S: i64 = 30;
 
 struct Nowhere;
 
@@ -97,13 +99,107 @@ impl Sink for Nowhere {
 }
 
 fn serve(socket: UnixStream) {
-    // SAFETY: a process without threads ends with its parent.
-    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+    end_with_parent();
     again::prepare();
     let Ok(job) = receive::<WholeJob>(&socket) else { return };
-    if let Err(why) = carry_out(job, &socket) {
+    let carried_out = Page::shared().map_err(no_memory).and_then(|page| {
+        PAGE.store(page, Ordering::Relaxed);
+        match &job.task {
+            WholeTask::Watch { .. } => carry_out(job, &socket, page),
+            _ => guard(job, &socket, page),
+        }
+    });
+    if let Err(why) = carried_out {
         drop(send(&socket, &Done { refused: Some(why), ..Done::default() }));
     }
+}
+
+fn end_with_parent() {
+    // SAFETY: a process without threads ends with its parent.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+}
+
+fn no_memory(e: std::io::Error) -> String {
+    format!("no memory to share with children: {e}")
+}
+
+/// Carries a job out in a child. If the kernel ends that one before the schedules begin, then that is a finding.
+fn guard(job: WholeJob, socket: &UnixStream, page: &'static mut Page) -> Result<(), String> {
+    // SAFETY: a process with one thread.
+    let pid = match unsafe { libc::fork() } {
+        -1 => return Err(format!("cannot fork for a kernel: {}", std::io::Error::last_os_error())),
+        0 => {
+            end_with_parent();
+            set_limit(BEGIN_LIMIT_S);
+            return carry_out(job, socket, page);
+        }
+        pid => pid,
+    };
+    let verdict = wait(pid, page)?;
+    if page.is_answered() {
+        return Ok(());
+    }
+    let is_first = match &job.task {
+        WholeTask::Explore { first, schedules, .. } => *first == 0 && schedules.start == 0,
+        _ => true,
+    };
+    let text_start = Symbols::read(&job.object).map_err(|e| e.to_string())?.text_start();
+    let mut done = Done::default();
+    if is_first {
+        done.schedules = 1;
+        done.findings = found(verdict, 0, (0, Vec::new()), text_start);
+    }
+    send(socket, &done).map_err(|e| e.to_string())
+}
+
+/// From now on a process that takes so much CPU time more is in a loop. 0: no longer.
+fn set_limit(seconds: i64) {
+    let never = libc::timeval { tv_sec: 0, tv_usec: 0 };
+    let timer =
+        libc::itimerval { it_interval: never, it_value: libc::timeval { tv_sec: seconds, tv_usec: 0 } };
+    // SAFETY: a timer of this process.
+    unsafe { libc::setitimer(libc::ITIMER_VIRTUAL, &raw const timer, std::ptr::null_mut()) };
+}
+
+/// What a child has left that has ended, or is about to.
+fn wait(pid: libc::pid_t, page: &Page) -> Result<Verdict, String> {
+    let mut status = 0;
+    // SAFETY: our child.
+    while unsafe { libc::waitpid(pid, &raw mut status, 0) } < 0 {
+        if std::io::Error::last_os_error().kind() != std::io::ErrorKind::Interrupted {
+            return Err("a child was lost".into());
+        }
+    }
+    Ok(page.verdict())
+}
+
+/// What a verdict says: nothing, one finding, or each race by itself.
+fn found(
+    verdict: Verdict,
+    index: u64,
+    (preemptions, choices): (u32, Vec<Choice>),
+    text_start: u64,
+) -> Vec<Found> {
+    let (kind, text, sites) = match verdict {
+        Verdict::Good => return Vec::new(),
+        Verdict::Died => ("crash", "the process died".to_owned(), Vec::new()),
+        Verdict::Wrong { kind, text, sites } => (kind, text, sites),
+    };
+    let found = |text: String, sites: &[u64]| Found {
+        kind: kind.to_owned(),
+        text,
+        sites: sites.iter().map(|site| (site + text_start) as usize).collect(),
+        index,
+        times: 1,
+        preemptions,
+        choices: choices.clone(),
+    };
+    if kind == "race" {
+        // told apart by their places; these are put into words by whoever asked
+        let race = |pair: &[u64]| found(format!("{:x} {:x}", pair[0], pair[1]), pair);
+        return sites.chunks_exact(2).map(race).collect();
+    }
+    vec![found(text, &sites)]
 }
 
 /// What is recorded of a schedule.
@@ -181,7 +277,13 @@ struct Server<'a> {
     may_refuse: bool,
 }
 
-fn carry_out(job: WholeJob, socket: &UnixStream) -> Result<(), String> {
+fn carry_out(job: WholeJob, socket: &UnixStream, page: &'static mut Page) -> Result<(), String> {
+    let carried_out = run(job, socket, page);
+    // SAFETY: the page is this process's, and nobody else holds it any more.
+    carried_out.inspect_err(|_| unsafe { (*PAGE.load(Ordering::Relaxed)).answer() })
+}
+
+fn run(job: WholeJob, socket: &UnixStream, page: &'static mut Page) -> Result<(), String> {
     let scenario = WholeScenario::parse(&job.name, &job.scenario).map_err(|e| e.to_string())?;
     let workload =
         schedlab_workload::parse_text(&job.name, scenario.workload.as_bytes()).map_err(|e| e.to_string())?;
@@ -204,10 +306,7 @@ fn carry_out(job: WholeJob, socket: &UnixStream) -> Result<(), String> {
     TEXT.store(kernel.text().start as *mut u8, Ordering::Relaxed);
     let flat = || Topology::flat(scenario.cpus).map_err(|e| e.to_string());
     let topology = scenario.topology.clone().map_or_else(flat, Ok)?;
-    let no_memory = |e: std::io::Error| format!("no memory to share with children: {e}");
-    let page = Page::shared().map_err(no_memory)?;
     let trace = shared_memory(TRACE_MAX * size_of::<RaceEvent>()).map_err(no_memory)?.cast();
-    PAGE.store(page, Ordering::Relaxed);
     catch_crashes();
     let name = job.name.clone();
     let scx = job.scx.clone().map(|compiled| Box::new(ScxExtension::new(compiled)) as Box<dyn Extension>);
@@ -329,27 +428,16 @@ impl Server<'_> {
     fn child_begins(&mut self, control: &RaceControl, watch: Watch) {
         self.is_child = true;
         self.watch = watch;
+        end_with_parent();
+        set_limit(LIMIT_S);
         // SAFETY: the memory is shared with the server, which waits.
         unsafe {
-            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-            let limit = libc::timeval { tv_sec: LIMIT_S, tv_usec: 0 };
-            let never = libc::timeval { tv_sec: 0, tv_usec: 0 };
-            let timer = libc::itimerval { it_interval: never, it_value: limit };
-            libc::setitimer(libc::ITIMER_VIRTUAL, &raw const timer, std::ptr::null_mut());
             control.trace((watch != Watch::Nothing).then_some((self.trace, TRACE_MAX)));
         }
     }
 
-    /// What a child has left that has ended, or is about to.
     fn ended(&self, pid: libc::pid_t) -> Result<Verdict, String> {
-        let mut status = 0;
-        // SAFETY: our child.
-        while unsafe { libc::waitpid(pid, &raw mut status, 0) } < 0 {
-            if std::io::Error::last_os_error().kind() != std::io::ErrorKind::Interrupted {
-                return Err("a child was lost".into());
-            }
-        }
-        Ok(self.page.verdict())
+        wait(pid, self.page)
     }
 
     /// As [`Self::one`] with this schedule, in a child that runs others afterwards. There, too, it returns `None`, once
@@ -410,28 +498,9 @@ impl Server<'_> {
         hb::races(self.events(), PAIRS).into_iter().find(|(a, b)| (a.code, b.code) == codes)
     }
 
-    /// What a verdict says: nothing, one finding, or each race by itself.
     fn found(&self, verdict: Verdict, index: u64, given: &Given) -> Vec<Found> {
-        let (kind, text, sites) = match verdict {
-            Verdict::Good => return Vec::new(),
-            Verdict::Died => ("crash", "the process died".to_owned(), Vec::new()),
-            Verdict::Wrong { kind, text, sites } => (kind, text, sites),
-        };
-        let found = |text: String, sites: &[u64]| Found {
-            kind: kind.to_owned(),
-            text,
-            sites: sites.iter().map(|site| (site + self.text_start) as usize).collect(),
-            index,
-            times: 1,
-            preemptions: given.stops.len() as u32,
-            choices: given.choices(self.places),
-        };
-        if kind == "race" {
-            // told apart by their places; these are put into words by whoever asked
-            let race = |pair: &[u64]| found(format!("{:x} {:x}", pair[0], pair[1]), pair);
-            return sites.chunks_exact(2).map(race).collect();
-        }
-        vec![found(text, &sites)]
+        let how = (given.stops.len() as u32, given.choices(self.places));
+        found(verdict, index, how, self.text_start)
     }
 }
 
@@ -657,6 +726,7 @@ impl Server<'_> {
 
 impl Fork for Server<'_> {
     fn fork(&mut self, control: &RaceControl) -> Given {
+        set_limit(0);
         let done = match self.job(control) {
             // one that runs many was forked for another schedule
             Ok(Turned::Child(_)) if self.runs_many => return self.page.given(),
@@ -669,6 +739,7 @@ impl Fork for Server<'_> {
             drop(wake);
             drop(self.ended(pid));
         }
+        self.page.answer();
         let sent = send(self.socket, &done);
         // SAFETY: the job is done.
         unsafe { libc::_exit(i32::from(sent.is_err())) }
@@ -689,9 +760,13 @@ impl Explorer<Server<'_>> {
         let is_at_rest = self.is_at_rest();
         let server = self.fork_mut();
         if !server.is_child {
-            let how = judge(&outcome, &[]).map_or_else(|| "has ended".to_owned(), |(_, text)| text);
+            if let Some((kind, text)) = judge(&outcome, &[]) {
+                server.page.wrong(kind, &text, &sites);
+                // SAFETY: whoever waits for this process answers.
+                unsafe { libc::_exit(0) };
+            }
             return Err(format!(
-                "{}: the scenario is over before 'from': {how}; begin earlier, or give the tasks more to do",
+                "{}: the scenario is over before 'from': begin earlier, or give the tasks more to do",
                 server.job.name
             ));
         }
