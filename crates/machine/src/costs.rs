@@ -93,7 +93,8 @@ pub const COST_MAX: Span = Span::from_ms(10);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "cost '{name}': {problem}; expected one of wakeup, block, fork, switch, resched, tick, interrupt, ipi, migration, \
-        idle_exit, idle_exit_deep, idle_deep_after, idle_resched, kick = \"TIME\" up to 10ms, or total = \"kept\" or \"added\""
+        idle_exit, idle_exit_deep, idle_deep_after, idle_resched, kick = \"TIME\" up to 10ms, or total = \"kept\" or \
+        \"added\""
 )]
 pub struct CostError {
     /// Which.
