@@ -367,6 +367,7 @@ fn costs_of(args: &FidelityArgs, exits: &IdleExits, kick: Span) -> Result<Option
                 idle_exit_drawn: drawn(shallow_ns),
                 idle_exit_deep_drawn: drawn(deep_ns),
                 idle_deep_after: after_ns.map_or(Span::ZERO, cost),
+                idle_resched_drawn: drawn(exits.own_ns()),
                 kick,
                 ..Costs::default()
             })

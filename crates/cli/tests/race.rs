@@ -144,6 +144,8 @@ fn a_patch_is_taken_back_and_its_bug_is_found() {
     ends(&race("cpupri", name), 2, "is there 0 times in this version, expected once");
     ends(&race("cpudl", &back), 2, "take the target cpupri");
     ends(&race("cpupri", "missing.patch"), 2, "cannot read missing.patch");
+    let unheard = schedlab(&["race", "cpupri", "--from", "samples/hand/pipe.txt"]);
+    ends(&unheard, 2, "add --stress or --cost");
     std::fs::write(&file, "no patch\n").unwrap();
     ends(&race("cpupri", name), 2, "expected a unified diff");
 }

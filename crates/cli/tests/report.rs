@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{json, root, schedlab};
+use common::{has_linux, json, root, schedlab};
 use std::fs;
 
 /// B3: a sample's report has a run's tables, says what is hidden, and writes every file.
@@ -163,4 +163,25 @@ fn a_queue_with_several_waiters_replays_to_its_end() {
     let text = fs::read_to_string(&file).unwrap();
     let locks = text.lines().filter(|line| line.contains(" LOCK ")).count();
     assert!(text.contains("1 of 3 mutex") && locks > 50, "{locks} of the mutex");
+}
+
+// us    100             5100  5130           50 sleeps of 5 ms by the CPU's own timer: the task waits 30 us for each
+// cpu0  a|idle ...     timer|idle_resched|a
+#[test]
+fn an_idle_cpu_takes_time_from_its_own_timer_to_the_switch() {
+    if !has_linux() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let sleeper = "schedlab-workload 1\n- INIT 0 0 1 runnable name=a\nREPEAT 50 {\n- BLOCK 1 100us\n\
+                   - WAKEUP 1 5ms\n}\n- EXIT 1 10us\n";
+    fs::write(at("w.txt"), sleeper).unwrap();
+    let waited_ns = |cost: &str| {
+        fs::write(at("c.toml"), cost).unwrap();
+        let run = ["run", &at("w.txt"), "--sched", "linux-6.12", "--cpus", "2", "--costs", &at("c.toml")];
+        json(&[&["--quiet"], &run[..], &["--json", "-"]].concat())["run_delay_ns"].as_u64()
+    };
+    assert_eq!(waited_ns("idle_resched = \"30us\"\n"), Some(50 * 30_000));
+    assert_eq!(waited_ns("kick = \"30us\"\n"), Some(0));
 }

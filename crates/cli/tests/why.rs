@@ -244,7 +244,10 @@ fn a_debugger_without_a_run_ends_with_2() {
     let debug = ["linux", "debug", "--decision", "2", "--batch", "--gdb", "schedlab-cpus"];
     let figure = "samples/hand/figure1.txt";
     let cases: [(&[&str], &str); 4] = [
-        (&["no-such-file.txt", "--sched", "linux-6.12", "--cpus", "1"], "no-such-file.txt: cannot read"),
+        (
+            &["no-such-file.txt", "--sched", "linux-6.12", "--cpus", "1"],
+            "no-such-file.txt: there is no such file",
+        ),
         (&[figure, "--sched", "linux-6.12", "--cpus", "0"], "--cpus"),
         (&[figure, "--sched", "linux-6.12", "--cpus", "1", "--batch"], "--batch stands behind"),
         (

@@ -23,6 +23,14 @@ fn agrees(name: &str, recorded: &RecordedSchedule) -> Summary {
 
 /// A text of ftrace with these lines: "task-pid [cpu] flags us: event".
 fn drawn(lines: &[(&str, u32, &str, u64, &str)]) -> (RecordedSchedule, Vec<String>) {
+    drawn_beside(None, lines)
+}
+
+/// The same, with a snapshot beside it.
+fn drawn_beside(
+    snapshot: Option<&str>,
+    lines: &[(&str, u32, &str, u64, &str)],
+) -> (RecordedSchedule, Vec<String>) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("trace.txt");
     let mut text = String::from("# tracer: nop\n#\n");
@@ -31,6 +39,9 @@ fn drawn(lines: &[(&str, u32, &str, u64, &str)]) -> (RecordedSchedule, Vec<Strin
         text.push_str(&format!("{task:>16} [{cpu:03}] {flags} {second}.{:06}: {event}\n", us % 1_000_000));
     }
     std::fs::write(&path, text).unwrap();
+    if let Some(snapshot) = snapshot {
+        std::fs::write(folder.path().join("trace.proc.csv"), snapshot).unwrap();
+    }
     let recorded = recorded(&path);
     let records = recorded.log.records().unwrap().map(|record| {
         let mut line = Vec::new();
@@ -55,9 +66,57 @@ fn switch(prev: &str, state: &str, next: &str) -> String {
     )
 }
 
+fn forked(child: &str, parent: &str) -> String {
+    let ((child, child_pid), (parent, pid)) =
+        (child.rsplit_once('-').unwrap(), parent.rsplit_once('-').unwrap());
+    format!("sched_process_fork: comm={parent} pid={pid} child_comm={child} child_pid={child_pid}")
+}
+
 fn waking(task: &str, cpu: u32) -> String {
     let (comm, pid) = task.rsplit_once('-').unwrap();
     format!("sched_waking: comm={comm} pid={pid} prio=120 target_cpu={cpu:03}")
+}
+
+/// The numbers of the tasks that are the program's.
+fn program(recorded: &RecordedSchedule) -> Vec<u32> {
+    let whose = recorded.whose.program.iter().flatten();
+    let tasks = recorded.log.header().tasks.iter().zip(whose);
+    tasks.filter(|(_, is)| **is).map(|(task, _)| task.pid).collect()
+}
+
+/// Two are called schedlab: 6 empties the buffers, 20 is somebody else's, with a child before and one meanwhile.
+#[test]
+fn a_namesake_of_the_recorder_has_no_part_in_the_program() {
+    let snapshot = "pid,tid,comm,ppid\n1,1,init,0\n6,6,schedlab,1\n6,8,schedlab-drain,1\n7,7,make,6\n\
+                    20,20,schedlab,1\n21,21,cc1,20\n";
+    let (recorded, _) = drawn_beside(
+        Some(snapshot),
+        &[
+            ("cc1-21", 0, D, 0, &switch("cc1-21", "S", "make-7")),
+            ("make-7", 0, D, 1000, &forked("make-9", "make-7")),
+            ("make-7", 0, D, 2000, &switch("make-7", "S", "schedlab-20")),
+            ("schedlab-20", 0, D, 3000, &forked("schedlab-22", "schedlab-20")),
+            ("schedlab-20", 0, D, 4000, &switch("schedlab-20", "S", "swapper/0-0")),
+        ],
+    );
+    assert_eq!(program(&recorded), [7, 9]);
+}
+
+/// perf forks its command before it records, and its own addr2line at the end; no snapshot says who is whose child.
+#[test]
+fn the_program_of_perf_and_trace_cmd_is_the_child_that_called_exec() {
+    for (recorder, child) in [("perf-6", "perf-exec-7"), ("trace-cmd-6", "trace-cmd-7")] {
+        let (recorded, _) = drawn(&[
+            (recorder, 0, D, 0, &switch(recorder, "S", child)),
+            (child, 0, D, 1000, &switch(child, "S", "swapper/0-0")),
+            ("<idle>-0", 0, D, 2000, &switch("swapper/0-0", "R", "make-7")),
+            ("make-7", 0, D, 2500, &forked("make-9", "make-7")),
+            ("make-7", 0, D, 3000, &switch("make-7", "R", recorder)),
+            (recorder, 0, D, 3500, &forked("perf-8", recorder)),
+            (recorder, 0, D, 4000, &switch(recorder, "S", "make-7")),
+        ]);
+        assert_eq!(program(&recorded), [7, 9], "{recorder}");
+    }
 }
 
 // ms    0    1    2    3    4    5

@@ -142,7 +142,7 @@ pub struct Cpu {
     pub call: u8,
     pub point: u8,
     pub nr_device_tasks: u32,
-    pub reserved1: u32,
+    pub idle_resched_ns: u32,
     pub device_tasks: *const u32,
     pub call_text: *const u8,
     pub call_len: u64,

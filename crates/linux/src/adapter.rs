@@ -505,6 +505,10 @@ impl<S: Sink> Kernel for LinuxKernel<S> {
         self.kernel.set_resched(span);
     }
 
+    fn set_idle_resched(&mut self, cpu: CpuId, span: Span) {
+        self.kernel.set_idle_resched(cpu, span);
+    }
+
     fn set_points(&mut self, kinds: PointSet) {
         self.kernel.set_points(kinds);
     }

@@ -557,6 +557,12 @@ impl LoadedKernel {
         unsafe { (*self.abi).resched_ns = u32::try_from(span.as_ns()).unwrap_or(u32::MAX) }
     }
 
+    /// The same for the interrupts of an idle CPU, the next time that it is resumed.
+    pub fn set_idle_resched(&mut self, cpu: CpuId, span: Span) {
+        // SAFETY: `cpu()` points into the table; nothing runs.
+        unsafe { (*self.cpu(cpu)).idle_resched_ns = u32::try_from(span.as_ns()).unwrap_or(u32::MAX) }
+    }
+
     /// CPUs stop from now on at points of these kinds. Without effect on a kernel that was built without the flavour
     /// points.
     pub fn set_points(&mut self, kinds: PointSet) {

@@ -22,10 +22,12 @@
 //! | `idle_exit` | between an interrupt from another CPU to one that is idle and its handler | nobody's: who was woken waits |
 //! | `idle_exit_deep` | the same, in place of `idle_exit`, if it has been idle for `idle_deep_after` | nobody's |
 //! | `idle_exit_drawn`, `idle_exit_deep_drawn` | in their place: one of twenty times, drawn anew each time | nobody's |
+//! | `idle_resched` | between a timer's or device's interrupt on an idle CPU and the choice of who runs (real Linux only) | nobody's |
+//! | `idle_resched_drawn` | in its place: one of twenty times | nobody's |
 //! | `kick` | behind a wakeup at an object for which an idle CPU is interrupted | the waker's, on top of the workload's |
 //! | `migration` | before a task computes on another CPU than before (a cold cache) | its |
 //!
-//! An idle CPU's interrupts cost nothing by themselves. Recorded CPU time holds the kernel's work already,
+//! Otherwise an idle CPU's interrupts cost nothing by themselves. Recorded CPU time holds the kernel's work already,
 //! and the guest's tasks compute up to a total: so what a task has paid is taken off its burst after its next
 //! sleep or yield (`total = "kept"`, the default). With `total = "added"` it comes on top. Accounts, ticks
 //! and slices of the kernel see the longer bursts as they would on hardware.
@@ -73,6 +75,11 @@ pub struct Costs {
     /// The same in place of [`Costs::idle_exit_deep`].
     #[serde(default)]
     pub idle_exit_deep_drawn: Option<Drawn>,
+    /// Between an interrupt by an idle CPU's own timer or device and the choice of who runs.
+    pub idle_resched: Span,
+    /// The same: what is drawn.
+    #[serde(default)]
+    pub idle_resched_drawn: Option<Drawn>,
     /// What it takes to interrupt an idle CPU for whom a task has woken at an object.
     pub kick: Span,
     /// Costs come on top of the workload's CPU time, instead of being part of it.
@@ -86,7 +93,8 @@ pub const COST_MAX: Span = Span::from_ms(10);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "cost '{name}': {problem}; expected one of wakeup, block, fork, switch, resched, tick, interrupt, ipi, migration, \
-        idle_exit, idle_exit_deep, idle_deep_after, kick = \"TIME\" up to 10ms, or total = \"kept\" or \"added\""
+        idle_exit, idle_exit_deep, idle_deep_after, idle_resched, kick = \"TIME\" up to 10ms, or total = \"kept\" or \
+        \"added\""
 )]
 pub struct CostError {
     /// Which.
@@ -97,7 +105,7 @@ pub struct CostError {
 
 impl Costs {
     /// Names and values, in the order of the module's table.
-    pub fn named(&self) -> [(&'static str, Span); 13] {
+    pub fn named(&self) -> [(&'static str, Span); 14] {
         [
             ("wakeup", self.wakeup),
             ("block", self.block),
@@ -111,6 +119,7 @@ impl Costs {
             ("idle_exit", self.idle_exit),
             ("idle_exit_deep", self.idle_exit_deep),
             ("idle_deep_after", self.idle_deep_after),
+            ("idle_resched", self.idle_resched),
             ("kick", self.kick),
         ]
     }
@@ -142,6 +151,7 @@ impl Costs {
             "idle_exit" => &mut self.idle_exit,
             "idle_exit_deep" => &mut self.idle_exit_deep,
             "idle_deep_after" => &mut self.idle_deep_after,
+            "idle_resched" => &mut self.idle_resched,
             "kick" => &mut self.kick,
             _ => return Err(wrong("there is no such cost".to_string())),
         };
@@ -163,9 +173,15 @@ impl Costs {
         drawn.as_ref().map_or(always, |times| *random.pick(times))
     }
 
+    /// How long it takes, this time, from an interrupt by an idle CPU's own timer or device to the choice.
+    pub fn resched_idle(&self, random: &mut Random) -> Span {
+        self.idle_resched_drawn.as_ref().map_or(self.idle_resched, |times| *random.pick(times))
+    }
+
     /// Whether it takes time until an idle CPU answers, or to interrupt it.
     pub fn at_idle_cpus(&self) -> bool {
-        self.drawn().next().is_some() || self.idle_exit.max(self.idle_exit_deep).max(self.kick) > Span::ZERO
+        let always = [self.idle_exit, self.idle_exit_deep, self.idle_resched, self.kick];
+        self.drawn().next().is_some() || always.iter().any(|span| *span > Span::ZERO)
     }
 
     /// Whether nothing costs anything.
@@ -175,9 +191,12 @@ impl Costs {
 
     /// What is drawn, by its name.
     fn drawn(&self) -> impl Iterator<Item = (&'static str, Drawn)> {
-        let both =
-            [("idle_exit_drawn", self.idle_exit_drawn), ("idle_exit_deep_drawn", self.idle_exit_deep_drawn)];
-        both.into_iter().filter_map(|(name, times)| times.map(|times| (name, times)))
+        let all = [
+            ("idle_exit_drawn", self.idle_exit_drawn),
+            ("idle_exit_deep_drawn", self.idle_exit_deep_drawn),
+            ("idle_resched_drawn", self.idle_resched_drawn),
+        ];
+        all.into_iter().filter_map(|(name, times)| times.map(|times| (name, times)))
     }
 }
 
@@ -226,7 +245,7 @@ mod tests {
         for (name, _) in costs.named() {
             costs.set(name, "2us").unwrap();
         }
-        assert_eq!(costs.named().map(|(_, span)| span), [Span::from_us(2); 13]);
+        assert_eq!(costs.named().map(|(_, span)| span), [Span::from_us(2); 14]);
         costs = Costs { idle_exit_drawn: Some(Drawn::default()), ..Costs::default() };
         assert!(!costs.is_none() && costs.at_idle_cpus());
         costs = Costs::default();

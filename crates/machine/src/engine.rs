@@ -734,6 +734,17 @@ impl<K: Kernel, O: Order> Machine<K, O> {
         true
     }
 
+    /// What an idle CPU's own timer or device wakes waits until that CPU has come out of idleness.
+    #[cold]
+    fn set_idle_resched(&mut self, cpu: CpuId, stimulus: &Stimulus<'_>) {
+        let is_own = matches!(stimulus, Stimulus::Timer(_) | Stimulus::Device(_));
+        let span = match self.rest[cpu.index()] {
+            Rest::Idle { .. } if is_own => self.program.costs.resched_idle(&mut self.exits),
+            _ => Span::ZERO,
+        };
+        self.kernel.set_idle_resched(cpu, span);
+    }
+
     /// An idle CPU is interrupted: whoever has just woken somebody at an object pays for it, if it still has its CPU.
     fn kick(&mut self) {
         let (task, cpu) = std::mem::replace(&mut self.woke, (TaskId::IDLE, CpuId(0)));
@@ -854,6 +865,9 @@ impl<K: Kernel, O: Order> Machine<K, O> {
             true => self.steer.charge(&stimulus),
             false => Charge::of(&stimulus),
         });
+        if self.idles_out {
+            self.set_idle_resched(cpu, &stimulus);
+        }
         self.events += 1;
         let yielded = if self.events == self.sample_at {
             self.resume_sampled(cpu, stimulus)?

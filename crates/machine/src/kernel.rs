@@ -55,6 +55,9 @@ pub trait Kernel {
     /// ([`Yield::Paused`]). Kernels that do not know the difference choose at once.
     fn set_resched(&mut self, _span: Span) {}
 
+    /// The same between an interrupt to this idle CPU and the choice, at its next [`Kernel::resume`].
+    fn set_idle_resched(&mut self, _cpu: CpuId, _span: Span) {}
+
     /// CPUs stop from now on at points of these kinds ([`Yield::Point`]). Kernels that were not built for
     /// that, and kinds that they do not have, never stop.
     fn set_points(&mut self, _kinds: PointSet) {}

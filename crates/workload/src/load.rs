@@ -106,6 +106,13 @@ impl Form {
 /// A path that gives no workload.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
+    /// There is nothing of this name.
+    #[error("{}: there is no such file or folder; expected a workload, a recording, or a folder with one; {}",
+        path.display(), whereabouts(path))]
+    Missing {
+        /// The path.
+        path: PathBuf,
+    },
     /// Reading failed.
     #[error("{}: cannot read: {error}", path.display())]
     Io {
@@ -185,9 +192,28 @@ fn list(names: &[OsString]) -> String {
     text
 }
 
+/// Where to look for what is not there: the nearest folder above it that is.
+fn whereabouts(path: &Path) -> String {
+    let here = Path::new(".");
+    let above = path.ancestors().skip(1).map(|above| if above.as_os_str().is_empty() { here } else { above });
+    let is_there = above.into_iter().find(|above| above.is_dir()).unwrap_or(here);
+    let folder = if is_there == here {
+        std::env::current_dir().unwrap_or_else(|_| here.to_path_buf())
+    } else {
+        is_there.to_path_buf()
+    };
+    format!("the folder that is there is {}: look in it for the right name", folder.display())
+}
+
 /// Tells what a path holds, without reading all of it. For a folder: the one file in it that can be run.
 pub fn identify(path: &Path) -> Result<(PathBuf, FileKind), LoadError> {
-    let io_error = |error| LoadError::Io { path: path.to_path_buf(), error };
+    let io_error = |error: io::Error| {
+        let path = path.to_path_buf();
+        match error.kind() {
+            io::ErrorKind::NotFound => LoadError::Missing { path },
+            _ => LoadError::Io { path, error },
+        }
+    };
     let metadata = fs::metadata(path).map_err(io_error)?;
     if metadata.is_dir() {
         return identify_folder(path);

@@ -123,7 +123,13 @@ fn files_are_recognised_by_content() {
         let message = message_of(&file);
         assert!(message.contains(says) && message.starts_with(&file.display().to_string()), "{message}");
     }
-    assert!(message_of(&folder.path().join("nowhere")).contains("cannot read"));
+    let there = format!("the folder that is there is {}: look", folder.path().display());
+    for missing in ["nowhere", "no/where/at.all"] {
+        let path = folder.path().join(missing);
+        let says = format!("{}: there is no such file or folder; expected a workload", path.display());
+        let message = message_of(&path);
+        assert!(message.starts_with(&says) && message.contains(&there), "{message}");
+    }
     assert!(message_of(Path::new("/dev/null")).contains("neither a file nor a folder"));
 }
 

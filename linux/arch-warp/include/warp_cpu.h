@@ -59,7 +59,7 @@ struct warp_cpu {
 	unsigned char call;		/* kernel: WARP_CALL_*, valid when why == WARP_CALL */
 	unsigned char point;		/* kernel: WARP_POINT_*, valid when why == WARP_POINT */
 	unsigned int nr_device_tasks;	/* simulator: length of device_tasks; the handler counts it down */
-	unsigned int reserved1;
+	unsigned int idle_resched_ns;	/* simulator: as warp_abi.resched_ns, for the interrupts of this resume() to an idle CPU. 0: none */
 	/* second line: cold */
 	const unsigned int *device_tasks; /* simulator: ids of tasks that the device interrupt wakes, in this order; the handler goes on behind each */
 	const char *call_text;

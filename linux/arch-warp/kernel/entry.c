@@ -81,8 +81,9 @@ static void warp_device_interrupt(void)
  * Kernel: between an interrupt that asks for another task, which has read the clock (the tick's update_curr()), and schedule(), which
  * reads it again, lies code that takes a microsecond or two. Ours: none, unless the simulator gives it a length (warp_abi.resched_ns).
  * Then turns count from schedule(): one that began behind a tick is a little less than a tick old at the next one.
+ * An idle CPU's own timer or device has a length of its own (warp_cpu.idle_resched_ns): the way out of the idle loop lies in it, too.
  */
-static void warp_pause_before_schedule(void)
+static void warp_pause_before_schedule(unsigned int ns)
 {
 	bool asked = need_resched();
 
@@ -91,7 +92,7 @@ static void warp_pause_before_schedule(void)
 #endif
 	if (!asked)
 		return;
-	warp_this->paused_until_ns = warp_now_ns + warp_abi.resched_ns;
+	warp_this->paused_until_ns = warp_now_ns + ns;
 	while (warp_now_ns < warp_this->paused_until_ns)
 		warp_leave(WARP_PAUSED);
 }
@@ -136,7 +137,9 @@ static __always_inline void warp_interrupts(struct pt_regs *regs)
 		}
 		set_irq_regs(old);
 		if (unlikely(warp_abi.resched_ns) && regs->user)
-			warp_pause_before_schedule();
+			warp_pause_before_schedule(warp_abi.resched_ns);
+		else if (!IS_ENABLED(CONFIG_WARP_RACE) && unlikely(warp_this->idle_resched_ns) && is_idle_task(current))
+			warp_pause_before_schedule(warp_this->idle_resched_ns);
 		irqentry_exit(regs, state);	/* to user mode: may schedule(), and come back on another CPU */
 		warp_this->irq_on = 1;
 	}

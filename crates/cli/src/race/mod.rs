@@ -197,6 +197,11 @@ pub(crate) fn race(args: &RaceArgs, ui: &Ui) -> Result<()> {
             false => scoreboard::scoreboard(args, ui),
         };
     }
+    if let Some(option) = args.threads.in_vain() {
+        return Err(Failure::Input(format!(
+            "{option} says where tasks of threads come from, and no threads are asked for: add --stress or --cost"
+        )));
+    }
     if args.threads.is_asked() {
         return threads::threads(target, args, ui);
     }

@@ -96,6 +96,12 @@ impl ThreadArgs {
         self.stress.is_some() || self.cost
     }
 
+    /// An option that was given, and says where threads' tasks come from, although no threads are asked for.
+    pub(super) fn in_vain(&self) -> Option<&'static str> {
+        let given = [("--from", self.from.is_some()), ("--utilisation", self.utilisation.is_some())];
+        given.into_iter().find(|(_, given)| *given && !self.is_asked()).map(|(name, _)| name)
+    }
+
     /// Where tasks come from, if they are not drawn: its name, and the tasks.
     fn stream(&self, load: &Load, ui: &Ui) -> Result<Option<(String, Stream)>> {
         // several rounds of a workload are many, unless it is said how many cycles are meant

@@ -1,7 +1,7 @@
 //! What is measured of each side, per task.
 
 use super::MatchBy;
-use schedlab_instruments::{Distribution, LogProblem, Quantity, Summary, TaskStats};
+use schedlab_instruments::{Distribution, IDLE_EXIT_NS, LogProblem, Quantity, Summary, TaskStats};
 use schedlab_log::{Kind, Log, Observer, Record, Row, Run, Slots, WaitCause, note, replay};
 use schedlab_units::CpuId;
 use std::collections::BTreeMap;
@@ -140,15 +140,24 @@ impl Side {
 pub struct IdleExits {
     /// The waits of woken tasks that found their CPU idle.
     pub waits: Distribution,
-    /// The same by how long the CPU had been idle: row k has from 2^k ns up to twice that. Who was woken before it had
-    /// left that CPU is in none: it was not idle.
+    /// The same by how long the CPU had been idle: row k has from 2^k ns up to twice that. In none are
+    /// those that had not left that CPU (it was not idle), that its own interrupt woke, or that waited for longer than
+    /// [`IDLE_EXIT_NS`]: somebody whom the recording hides had that CPU.
     by_idle: Vec<Distribution>,
+    /// The waits of those that the idle CPU's own interrupt woke.
+    own: Distribution,
 }
 
 /// Ways out of idle of which there are fewer tell no depth.
 const EXITS_MIN: u64 = 32;
 
 impl IdleExits {
+    /// From the interrupt of an idle CPU's own timer or device to the switch: [`QUANTILES`] quantiles, in ns; 0 without
+    /// any.
+    pub fn own_ns(&self) -> [u64; QUANTILES] {
+        quantiles(&self.own)
+    }
+
     /// The ways out of shallow and of deep idleness, and where the one begins to be the other: so that waits are as
     /// near to their median as they can be. Without a difference, both are all. Of each [`QUANTILES`] quantiles, in
     /// ns; 0 without any.
@@ -202,6 +211,8 @@ pub fn exits_of_idle(log: &dyn Log) -> Result<IdleExits, LogProblem> {
         waiting: Vec<u32>,
         /// Of rows that were woken onto an idle CPU without another waiting there: since when that was idle.
         alone: Vec<Option<u64>>,
+        /// Where each row's last waking came from.
+        woken_on: Vec<u16>,
         exits: IdleExits,
     }
     impl Observer for Watch {
@@ -220,11 +231,21 @@ pub fn exits_of_idle(log: &dyn Log) -> Result<IdleExits, LogProblem> {
             if let Some(idle_ns) = self.alone[wait.row.index()].take() {
                 let waited_ns = wait.until_ns - wait.since_ns;
                 self.exits.waits.add(waited_ns);
-                if let Some(row) = wait.since_ns.saturating_sub(idle_ns).checked_ilog2() {
+                if waited_ns > IDLE_EXIT_NS {
+                    return;
+                }
+                if CpuId(self.woken_on[wait.row.index()].into()) == wait.cpu {
+                    self.exits.own.add(waited_ns);
+                } else if let Some(row) = wait.since_ns.saturating_sub(idle_ns).checked_ilog2() {
                     let (row, by_idle) = (row as usize, &mut self.exits.by_idle);
                     by_idle.resize(by_idle.len().max(row + 1), Distribution::default());
                     by_idle[row].add(waited_ns);
                 }
+            }
+        }
+        fn record(&mut self, record: &Record, kind: Kind, row: Option<Row>) {
+            if let (Kind::Waking, Some(row)) = (kind, row) {
+                self.woken_on[row.index()] = record.cpu;
             }
         }
         fn run_begin(&mut self, _row: Row, cpu: CpuId) {
@@ -239,6 +260,7 @@ pub fn exits_of_idle(log: &dyn Log) -> Result<IdleExits, LogProblem> {
         idle_since_ns: vec![Some(0); nr_cpus],
         waiting: vec![0; nr_cpus],
         alone: vec![None; slots.len()],
+        woken_on: vec![u16::MAX; slots.len()],
         exits: IdleExits::default(),
     };
     replay(log, &slots, &mut watch)?;

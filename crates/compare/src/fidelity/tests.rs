@@ -4,8 +4,9 @@ use schedlab_log::{MemLog, TextLog};
 use std::path::Path;
 
 fn log(tasks: &[&str], duration_ms: u64, lines: &str) -> MemLog {
+    let nr_cpus = if lines.contains(" cpu1 ") { 2 } else { 1 };
     let mut text = format!(
-        "# schedlab log 1\n# sched \"x\"\n# sched_version \"1\"\n# cpus 1\n# hz 250\n# duration_ns {}\n",
+        "# schedlab log 1\n# sched \"x\"\n# sched_version \"1\"\n# cpus {nr_cpus}\n# hz 250\n# duration_ns {}\n",
         duration_ms * 1_000_000
     );
     for (row, name) in tasks.iter().enumerate() {
@@ -112,6 +113,29 @@ fn ways_out_of_idle_are_as_many_quantiles_for_each_depth() {
     let exits = exits_of_idle(&log(&["a"], 60, &text)).unwrap();
     let deep: [u64; QUANTILES] = std::array::from_fn(|k| (10 + 2 * k as u64) * 1000);
     assert_eq!(exits.depths_ns(), ([1000; QUANTILES], deep, Some(8192)));
+}
+
+/// Of sixty sleeps forty end by the idle CPU's own timer, 7 us before the switch, but one 5 ms: a stranger had that
+/// CPU. Twenty end by the other CPU, 30 us before the switch.
+#[test]
+fn an_idle_cpu_s_own_interrupt_is_no_way_out_for_another_s_wakeup() {
+    let (mut text, mut now_us) = (String::from("0 cpu0 new t0 cpu0\n0 cpu0 switch idle -> t0\n"), 100);
+    for k in 0..60 {
+        let (by, exit_us) = match k {
+            1 => ("cpu0 waking t0 by idle irq", 5000),
+            _ if k % 3 == 0 => ("cpu1 waking t0 by idle", 30),
+            _ => ("cpu0 waking t0 by idle irq", 7),
+        };
+        text += &format!("{now_us}000 cpu0 switch t0 sleeping -> idle\n");
+        now_us += 1000;
+        text += &format!("{now_us}000 {by}\n{now_us}000 cpu0 wakeup t0 cpu0\n");
+        now_us += exit_us;
+        text += &format!("{now_us}000 cpu0 switch idle -> t0\n");
+        now_us += 100;
+    }
+    let exits = exits_of_idle(&log(&["a"], 100, &text)).unwrap();
+    assert_eq!(exits.own_ns(), [7000; QUANTILES]);
+    assert_eq!(exits.depths_ns().0, [30_000; QUANTILES]);
 }
 
 #[test]

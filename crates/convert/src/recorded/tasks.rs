@@ -34,6 +34,8 @@ pub(super) struct Task {
     /// The number in the log (another one if the kernel used it twice).
     pub pid: u32,
     pub comm: CommId,
+    /// Its name when it was seen first.
+    pub first_comm: CommId,
     pub at: At,
     /// Behind its last record.
     pub mark: Mark,
@@ -156,6 +158,7 @@ impl Tasks {
             tid,
             pid,
             comm,
+            first_comm: comm,
             at: At::Unseen,
             mark: Mark::default(),
             woken_early: false,
