@@ -56,9 +56,7 @@ impl Explained {
             true => self.target == "linux",
             false => self.target == target,
         };
-        let number = whole::series_number(version);
-        let is_kernel = self.kernels.is_empty()
-            || self.kernels.iter().any(|series| number.is_some() && whole::series_number(series) == number);
+        let is_kernel = whole::is_of_series(&self.kernels, version);
         let is_model = self.models.iter().any(|name| name == model.name());
         is_target && is_kernel && is_model && !seeded.is_some_and(is_mended)
     }

@@ -323,6 +323,67 @@ fn reasons_name_edits_and_scenarios_that_exist() {
     }
 }
 
+/// The C files and headers of a folder of a kernel's source, and of those in it.
+fn texts(folder: &std::path::Path) -> Vec<String> {
+    let mut all = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+        if entry.is_dir() {
+            all.extend(texts(&entry));
+        } else if entry.extension().is_some_and(|end| end == "c" || end == "h") {
+            all.push(String::from_utf8_lossy(&std::fs::read(entry).unwrap()).into_owned());
+        }
+    }
+    all
+}
+
+/// A race's reason is given once, of series that there are. What it names stands in the source of each of them that is
+/// built on this machine.
+#[test]
+fn reasons_of_races_name_code_that_exists() {
+    const SERIES: [&str; 4] = ["5.10", "6.1", "6.12", "7.2"];
+    let all = whole::known::known("").unwrap();
+    for (n, known) in all.iter().enumerate() {
+        let name = format!("{}: {}", known.function, known.line);
+        assert!(known.kernels.iter().all(|series| SERIES.contains(&series.as_str())), "{name}");
+        assert!(known.reason.ends_with('.'), "{name}");
+        let is_same = |other: &whole::known::KnownRace| {
+            (&other.function, &other.line) == (&known.function, &known.line)
+                && (other.kernels.is_empty() || known.kernels.iter().any(|k| other.kernels.contains(k)))
+        };
+        assert!(!all[..n].iter().any(is_same), "{name}: twice");
+    }
+    for series in SERIES {
+        let Some(kernel) = build::find(series, &BuildOptions::default()).unwrap() else { continue };
+        let texts = texts(&kernel.source.join("kernel"));
+        // those of all series were read in 6.12
+        let is_asked = |kernels: &[String]| match kernels.is_empty() {
+            true => series == "6.12",
+            false => kernels.iter().any(|of| of == series),
+        };
+        for known in all.iter().filter(|known| is_asked(&known.kernels)) {
+            let (function, line) = (format!("{}(", known.function), &known.line);
+            let is_there = texts.iter().any(|text| text.contains(&function) && text.contains(line.as_str()));
+            assert!(is_there, "{series}: {}: {line}", known.function);
+        }
+    }
+}
+
+/// The scenarios that showed most pairs of the other series, with a seed that the entries were not written by.
+#[test]
+#[ignore = "long: builds kernels with points"]
+fn races_of_other_series_have_reasons() {
+    for series in ["5.10", "6.1", "7.2"] {
+        let plan = Plan { races: true, seed: 11, ..plan_of(kernel_with(series, &[], ""), 50) };
+        for name in ["affinity-both-short", "bandwidth-slack", "class-dl", "cpuset", "rt-limit"] {
+            let explored = plan.explore(&scenario(name)).unwrap();
+            let races = explored.findings.iter().filter(|f| f.kind == "race");
+            let texts: Vec<&str> = races.map(|f| f.text.as_str()).collect();
+            assert!(texts.is_empty(), "{series} {name}: {texts:?}");
+            assert!(!explored.explained.is_empty(), "{series} {name}");
+        }
+    }
+}
+
 /// With its edit a finding of the unmodified kernel is gone.
 #[test]
 #[ignore = "long: builds a kernel with points"]

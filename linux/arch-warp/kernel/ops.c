@@ -55,11 +55,8 @@ static long warp_block(u64 wake_ns, unsigned int flags)
 }
 
 /* A sync wakeup is one from a wait queue: the waker says that it is about to block. */
-static long warp_wake(struct task_struct *p, unsigned int flags)
+static long warp_wake_now(struct task_struct *p, unsigned int flags)
 {
-	if (!p)
-		return -ESRCH;
-	warp_ask_wakeup(p);
 	if (flags & WARP_F_SYNC) {
 		DECLARE_WAIT_QUEUE_HEAD_ONSTACK(queue);
 		wait_queue_entry_t entry = { .private = p, .func = default_wake_function };
@@ -70,6 +67,22 @@ static long warp_wake(struct task_struct *p, unsigned int flags)
 		return !before && READ_ONCE(p->on_rq);
 	}
 	return wake_up_process(p);
+}
+
+static long warp_wake(struct task_struct *p, unsigned int flags)
+{
+	long woken;
+
+	if (!p)
+		return -ESRCH;
+	if (!IS_ENABLED(CONFIG_WARP_RACE))
+		return warp_wake_now(p, flags);
+	/* whoever looked between the word and the wakeup would take it for lost: no preemption there */
+	preempt_disable();
+	warp_ask_wakeup(p);
+	woken = warp_wake_now(p, flags);
+	preempt_enable();
+	return woken;
 }
 
 /* fork(): a process of its own, in the same cgroup and with the same scheduling parameters as its parent. */

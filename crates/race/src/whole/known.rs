@@ -7,8 +7,11 @@
 //! [[race]]
 //! function = "idle_cpu"       # the innermost one, as DWARF has it
 //! line = "rq->curr"           # stands in the access's line, or in the one before or behind it
+//! kernels = ["5.10", "6.1"]   # of which series the reason is true; without it: of all that have such a line
 //! reason = "..."
 //! ```
+//!
+//! Of several entries the one whose text stands in the access's own line comes first.
 //!
 //! A function's other accesses stay findings, and so does what that function's line does in an edited tree, if the edit
 //! changes the line.
@@ -20,6 +23,7 @@ use schedlab_linux::bugs::Edit;
 use schedlab_linux::build;
 use serde::Deserialize;
 
+use super::scenario::is_of_series;
 use crate::explore::Finding;
 use crate::{RaceError, io};
 
@@ -31,6 +35,9 @@ pub struct KnownRace {
     pub function: String,
     /// What its line holds.
     pub line: String,
+    /// Of which series of Linux, e.g. `6.1`; empty: of all. A tree of one's own counts by its version.
+    #[serde(default)]
+    pub kernels: Vec<String>,
     /// Why it does no harm.
     pub reason: String,
 }
@@ -41,15 +48,16 @@ struct AllKnown {
     race: Vec<KnownRace>,
 }
 
-/// All of them.
+/// All that are true of this version; of every version if it is empty.
 ///
 /// # Errors
 /// The file cannot be read.
-pub fn known() -> Result<Vec<KnownRace>, RaceError> {
+pub fn known(version: &str) -> Result<Vec<KnownRace>, RaceError> {
     let path = build::port()?.join("race/races.toml");
     let text = std::fs::read_to_string(&path).map_err(io("read", &path))?;
-    let all: AllKnown =
+    let mut all: AllKnown =
         toml::from_str(&text).map_err(|e| RaceError::Refused(format!("{}: {e}", path.display())))?;
+    all.race.retain(|known| version.is_empty() || is_of_series(&known.kernels, version));
     Ok(all.race)
 }
 
@@ -65,8 +73,8 @@ impl Source {
         Source { tree: tree.to_owned(), edits: edits.to_vec(), files: HashMap::new() }
     }
 
-    /// The line of `kernel/sched/core.c:812 f` with its neighbours.
-    fn around(&mut self, place: &str) -> Option<String> {
+    /// The line of `kernel/sched/core.c:812 f`, and the same with its neighbours.
+    fn around(&mut self, place: &str) -> Option<(String, String)> {
         let (file, line) = place.split_once(' ')?.0.rsplit_once(':')?;
         let line: usize = line.parse().ok()?;
         let (tree, edits) = (&self.tree, &self.edits);
@@ -78,7 +86,8 @@ impl Source {
             text.lines().map(str::to_owned).collect()
         });
         let from = line.saturating_sub(2).min(lines.len());
-        Some(lines[from..(line + 1).min(lines.len())].join("\n"))
+        let own = lines.get(line.checked_sub(1)?).cloned().unwrap_or_default();
+        Some((own, lines[from..(line + 1).min(lines.len())].join("\n")))
     }
 
     /// The reason of a race that has one.
@@ -86,8 +95,9 @@ impl Source {
         race.sites.iter().find_map(|site| {
             let function = site.rsplit(' ').next()?;
             let here: Vec<&KnownRace> = known.iter().filter(|k| k.function == function).collect();
-            let around = if here.is_empty() { None } else { self.around(site) }?;
-            here.into_iter().find(|k| around.contains(&k.line))
+            let (own, around) = if here.is_empty() { None } else { self.around(site) }?;
+            let in_line = here.iter().find(|k| own.contains(&k.line));
+            in_line.or_else(|| here.iter().find(|k| around.contains(&k.line))).copied()
         })
     }
 }
@@ -107,6 +117,7 @@ mod tests {
         let known = [KnownRace {
             function: "idle_cpu".into(),
             line: "rq->curr".into(),
+            kernels: Vec::new(),
             reason: "a guess is enough".into(),
         }];
         let race = |line: u32, function: &str| Finding {
@@ -131,5 +142,11 @@ mod tests {
         let edit =
             Edit { file: "kernel/sched/core.c".into(), old: "rq->curr".into(), new: "rq->donor".into() };
         assert_eq!(Source::new(dir.path(), &[edit]).explain(&race(3, "idle_cpu"), &known), None);
+        // the entry of the access's own line comes before that of its neighbour
+        let of = |line: &str| KnownRace { line: line.into(), ..known[0].clone() };
+        let both = [of("idle_cpu(int cpu)"), of("if (rq->nr_running)"), of("return 0;")];
+        assert_eq!(source.explain(&race(6, "idle_cpu"), &both), Some(&both[1]));
+        assert_eq!(source.explain(&race(5, "idle_cpu"), &both), Some(&both[1]));
+        assert_eq!(source.explain(&race(4, "idle_cpu"), &both), Some(&both[2]));
     }
 }

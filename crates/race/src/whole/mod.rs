@@ -39,7 +39,7 @@ use schedlab_linux::build::{self as kernel_build, BuildOptions};
 use serve::{WHOLE, WholeJob, WholeTask};
 
 pub(crate) use crate::explore::Explored;
-pub(crate) use scenario::series_number;
+pub(crate) use scenario::is_of_series;
 
 /// What a target's name begins with that is a whole scheduler.
 pub const PREFIX: &str = "linux-";
@@ -165,7 +165,7 @@ impl Plan {
         if !findings.iter().any(|f| f.kind == "race") {
             return Ok(Vec::new());
         }
-        let known = known::known()?;
+        let known = known::known(&self.compiled.kernel.1)?;
         let edits = self.compiled.seeded.as_ref().map(|seeded| seeded.edits.clone());
         let tree = kernel_build::find(&self.compiled.kernel.0, &BuildOptions::default())?
             .map(|kernel| kernel.source);

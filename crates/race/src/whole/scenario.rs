@@ -156,14 +156,28 @@ impl WholeScenario {
 const EXT: &str = "scx";
 
 /// `6.12` and `6.12.117-1` as (6, 12).
-pub(crate) fn series_number(version: &str) -> Option<(u32, u32)> {
+fn series_number(version: &str) -> Option<(u32, u32)> {
     let mut parts = version.split('.').map(str::parse);
     Some((parts.next()?.ok()?, parts.next()?.ok()?))
+}
+
+/// Whether a version is of one of these series; without series: any is.
+pub(crate) fn is_of_series(kernels: &[String], version: &str) -> bool {
+    let number = series_number(version);
+    kernels.is_empty() || kernels.iter().any(|series| number.is_some() && series_number(series) == number)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_version_is_of_a_series_by_its_first_two_numbers() {
+        let series = ["5.10".to_owned(), "6.1".to_owned()];
+        assert!(is_of_series(&series, "5.10.262-1") && is_of_series(&series, "6.1"));
+        assert!(!is_of_series(&series, "6.12.117-1") && !is_of_series(&series, "mine"));
+        assert!(is_of_series(&[], "6.12.117-1") && is_of_series(&[], "mine"));
+    }
 
     #[test]
     fn a_scenario_is_read_and_its_mistakes_are_reported() {
