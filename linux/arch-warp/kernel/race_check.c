@@ -96,15 +96,6 @@ static int warp_throttled(struct task_struct *p)
 	return 0;
 }
 
-/*
- * A task of the workload is found by its mailbox: one that exits is reaped, and in no list, before it leaves its CPU
- * for good; one that is being forked is in a list, and in no mailbox yet.
- */
-static bool warp_in_box(struct task_struct *p)
-{
-	return p->thread.id && warp_boot_info.tasks[p->thread.id - 1].task == p;
-}
-
 static bool warp_is_ext(struct task_struct *p)
 {
 #ifdef CONFIG_SCHED_CLASS_EXT
@@ -516,6 +507,8 @@ static const char *warp_check_rq(int cpu)
 		why = warp_check_psi(cpu);
 	if (!why)
 		why = warp_race_queue_lists(cpu);
+	if (!why)
+		why = warp_race_queue_state(cpu);
 	return why;
 }
 
@@ -806,6 +799,8 @@ static const char *warp_check_rest(bool at_end)
 	if (!why)
 		why = warp_race_rest_lists();
 	if (!why)
+		why = warp_race_rest_state();
+	if (!why)
 		why = warp_check_held();
 	if (!why)
 		why = warp_check_pinned();
@@ -831,7 +826,7 @@ const char *warp_race_check(unsigned int at_rest)
 		if (!warp_in_box(p))
 			warp_add(p);
 		if (!why && warp_rq_whole(task_cpu(p)))
-			why = warp_check_task(p, at_rest) ?: warp_race_task_lists(p);
+			why = warp_check_task(p, at_rest) ?: warp_race_task_lists(p) ?: warp_race_task_state(p, at_rest);
 	}
 	for (unsigned int id = 0; id < warp_boot_info.max_tasks; id++) {
 		warp_note_dl(id, warp_boot_info.tasks[id].task);
@@ -845,6 +840,8 @@ const char *warp_race_check(unsigned int at_rest)
 		why = warp_check_pools();
 	if (!why)
 		why = warp_race_requests();
+	if (!why)
+		why = warp_race_all_state();
 	if (!why && at_rest)
 		why = warp_check_rest(at_rest == 2);
 	return why;

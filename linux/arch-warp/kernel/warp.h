@@ -38,6 +38,19 @@ const char *warp_race_queue_lists(int cpu);
 const char *warp_race_task_lists(struct task_struct *p);
 const char *warp_race_requests(void);
 const char *warp_race_rest_lists(void);
+/* race_state.c: what is kept twice agrees: a queue, a task, all queues, all CPUs at rest */
+const char *warp_race_queue_state(int cpu);
+const char *warp_race_task_state(struct task_struct *p, bool at_rest);
+const char *warp_race_all_state(void);
+const char *warp_race_rest_state(void);
+/*
+ * A task of the workload is found by its mailbox: one that exits is reaped, and in no list, before it leaves its CPU
+ * for good; one that is being forked is in a list, and in no mailbox yet.
+ */
+static inline bool warp_in_box(struct task_struct *p)
+{
+	return p->thread.id && warp_boot_info.tasks[p->thread.id - 1].task == p;
+}
 #else
 static inline void warp_ask_wakeup(struct task_struct *p) { }
 static inline bool warp_may_sleep(unsigned int state)

@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Flavour race: what is kept twice must agree. A number that is carried along is compared with what it stands for, and
+ * a state with the timer or the interrupt that is to end it. Each was read in 6.12; other versions are not asked.
+ *
+ *	fair		sums of weights and lags, idle tasks, a group's load; a task's weight is that of its nice value
+ *	real time	who takes turns; a queue that is held back
+ *	deadline	a task's share; the fair server's states, as deadline.c lists them, and its timer
+ *	sched_ext	a CPU's own queue, and who is runnable
+ *	a task		each class says the same of it as on_rq; its CPUs; pressure; clamps of utilisation
+ *	at rest		flags that an interrupt or a stopper takes back; the tick; who is busy in a domain
+ */
+#include <linux/cpuset.h>
+#include <linux/mmu_context.h>
+#include <linux/sched/clock.h>
+#include <linux/sched/cputime.h>
+#include <linux/sched/isolation.h>
+#include <linux/tick.h>
+#include "../../../kernel/sched/sched.h"
+#include "versions.h"
+#include "warp.h"
+
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 0) && LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0) && \
+    defined(WARP_HAS_ZERO_VRUNTIME)
+
+static char warp_state_why[256];
+#define WARP_WRONG(...) \
+	({ scnprintf(warp_state_why, sizeof(warp_state_why), __VA_ARGS__); (const char *)warp_state_why; })
+
+/* ---- fair ---- */
+
+static bool warp_is_idle_entity(const struct sched_entity *se)
+{
+	return se->my_q ? se->my_q->idle : container_of(se, struct task_struct, se)->policy == SCHED_IDLE;
+}
+
+static struct sched_entity *warp_entity(struct rb_node *node)
+{
+	return node ? rb_entry(node, struct sched_entity, run_node) : NULL;
+}
+
+/* What a tree's node says of those below it, for the search of who may run. */
+static bool warp_is_joined(struct sched_entity *se)
+{
+	struct sched_entity *children[] = { warp_entity(se->run_node.rb_left), warp_entity(se->run_node.rb_right) };
+	u64 vruntime = se->vruntime, slice = se->slice;
+
+	for (unsigned int n = 0; n < ARRAY_SIZE(children); n++) {
+		if (!children[n])
+			continue;
+		if ((s64)(children[n]->min_vruntime - vruntime) < 0)
+			vruntime = children[n]->min_vruntime;
+		slice = min(slice, children[n]->min_slice);
+	}
+	return se->min_vruntime == vruntime && se->min_slice == slice;
+}
+
+/* Sums over a fair queue: weights and lags of those in the tree; idle entities on its level, and idle tasks below. */
+static const char *warp_fair_sums(int cpu, struct cfs_rq *cfs_rq)
+{
+	struct rb_node *node = rb_first_cached(&cfs_rq->tasks_timeline);
+	struct sched_entity *se = cfs_rq->curr && cfs_rq->curr->on_rq ? cfs_rq->curr : NULL;
+	bool in_tree = false;
+	unsigned int idle = 0, idle_below = 0;
+	u64 load = 0;
+	s64 lags = 0;
+
+	for (;; in_tree = true) {
+		if (se) {
+			bool counts = warp_is_idle_entity(se);
+
+			idle += counts;
+			idle_below += !se->my_q ? counts : counts ? se->my_q->h_nr_queued : se->my_q->idle_h_nr_running;
+			if (se->slice > NSEC_PER_SEC)
+				return WARP_WRONG("cpu%d: an entity's slice is %llu ns", cpu, se->slice);
+		}
+		if (se && in_tree) {
+			load += scale_load_down(se->load.weight);
+			lags += (s64)(se->vruntime - cfs_rq->zero_vruntime) * (s64)scale_load_down(se->load.weight);
+			if (!warp_is_joined(se))
+				return WARP_WRONG("cpu%d: a fair tree's node has another least virtual time or slice than those below", cpu);
+		}
+		if (!node)
+			break;
+		se = warp_entity(node);
+		node = rb_next(node);
+	}
+	if (load != cfs_rq->avg_load || lags != cfs_rq->avg_vruntime)
+		return WARP_WRONG("cpu%d: a fair queue sums weights of %lld and lags of %lld, and has %lld and %lld", cpu,
+				  (s64)cfs_rq->avg_load, (s64)cfs_rq->avg_vruntime, (s64)load, lags);
+	if (idle != cfs_rq->idle_nr_running || idle_below != cfs_rq->idle_h_nr_running)
+		return WARP_WRONG("cpu%d: a fair queue counts %u idle entities and %u idle tasks, and has %u and %u", cpu,
+				  cfs_rq->idle_nr_running, cfs_rq->idle_h_nr_running, idle, idle_below);
+	if (cfs_rq->h_nr_delayed != cfs_rq->h_nr_queued - cfs_rq->h_nr_runnable)
+		return WARP_WRONG("cpu%d: a fair queue counts %u tasks whose dequeueing is put off, of %u and %u", cpu,
+				  cfs_rq->h_nr_delayed, cfs_rq->h_nr_queued, cfs_rq->h_nr_runnable);
+#ifdef CONFIG_CFS_BANDWIDTH
+	if (cfs_rq->throttled_clock && !cfs_rq->throttled)
+		return WARP_WRONG("cpu%d: a fair queue is not held back, and counts the time that it is", cpu);
+#endif
+	return NULL;
+}
+
+static const char *warp_fair_queues(int cpu)
+{
+	const char *why = NULL;
+	struct task_group *tg;
+
+#ifdef CONFIG_FAIR_GROUP_SCHED
+	list_for_each_entry_rcu(tg, &task_groups, list)
+		if (!why && tg->cfs_rq && tg->cfs_rq[cpu])
+			why = warp_fair_sums(cpu, tg->cfs_rq[cpu]);
+#else
+	(void)tg;
+	why = warp_fair_sums(cpu, &cpu_rq(cpu)->cfs);
+#endif
+	return why;
+}
+
+/* A group's load is the sum of what its queues have given. Asked when no queue's lock is held. */
+static const char *warp_group_load(void)
+{
+#ifdef CONFIG_FAIR_GROUP_SCHED
+	struct task_group *tg;
+	int cpu;
+
+	list_for_each_entry_rcu(tg, &task_groups, list) {
+		long sum = 0;
+
+		if (!tg->cfs_rq || tg == &root_task_group)
+			continue;
+		for_each_possible_cpu(cpu)
+			sum += tg->cfs_rq[cpu] ? tg->cfs_rq[cpu]->tg_load_avg_contrib : 0;
+		if (sum != atomic_long_read(&tg->load_avg))
+			return WARP_WRONG("a group's load is %ld, its queues have given %ld", atomic_long_read(&tg->load_avg), sum);
+	}
+#endif
+	return NULL;
+}
+
+/* Time of a group: what fills it anew is on its way as long as it says so. */
+static const char *warp_periods(void)
+{
+#ifdef CONFIG_CFS_BANDWIDTH
+	struct task_group *tg;
+
+	list_for_each_entry_rcu(tg, &task_groups, list)
+		if (!raw_spin_is_locked(&tg->cfs_bandwidth.lock) && tg->cfs_bandwidth.period_active &&
+		    !hrtimer_active(&tg->cfs_bandwidth.period_timer))
+			return WARP_WRONG("a group's periods go on, as it says, and no timer begins the next");
+#endif
+	return NULL;
+}
+
+/* ---- real time and deadline ---- */
+
+static const char *warp_rt_state(int cpu)
+{
+#ifndef CONFIG_RT_GROUP_SCHED
+	struct rt_rq *rt_rq = &cpu_rq(cpu)->rt;
+	struct task_struct *p;
+	unsigned int turns = 0;
+	int prio;
+
+	for_each_set_bit(prio, rt_rq->active.bitmap, MAX_RT_PRIO)
+		list_for_each_entry(p, &rt_rq->active.queue[prio], rt.run_list)
+			turns += p->policy == SCHED_RR;
+	if (turns != rt_rq->rr_nr_running)
+		return WARP_WRONG("cpu%d: %u real-time tasks take turns, and the queue counts %u", cpu, turns, rt_rq->rr_nr_running);
+	if (!rt_rq->rt_throttled && !!rt_rq->rt_queued != !!rt_rq->rt_nr_running)
+		return WARP_WRONG("cpu%d: its real-time queue has %u tasks and %s", cpu, rt_rq->rt_nr_running,
+				  rt_rq->rt_queued ? "counts as having some" : "counts as having none");
+#endif
+	return NULL;
+}
+
+/* The fair server: A is off, B and C wait for their time, D runs, E waits for time anew (deadline.c, dl_server_start()). */
+static const char *warp_server(int cpu)
+{
+	struct sched_dl_entity *server = &cpu_rq(cpu)->fair_server;
+	bool queued = !RB_EMPTY_NODE(&server->rb_node);
+
+	if (!WARP_DL_SERVER(server) || !server->dl_runtime)
+		return NULL;
+	if (!server->dl_server_active && (queued || server->dl_throttled || server->dl_defer_armed))
+		return WARP_WRONG("cpu%d: its fair server is off, and %s", cpu, queued ? "queued" : "waits for its time");
+	if (server->dl_server_active && queued == !!server->dl_throttled)
+		return WARP_WRONG("cpu%d: its fair server is on, and %s", cpu,
+				  queued ? "queued while it waits for time" : "neither queued nor does it wait for time");
+	if (cpu_online(cpu) && cpu_rq(cpu)->cfs.h_nr_queued && !server->dl_server_active)
+		return WARP_WRONG("cpu%d: it has fair tasks, and its fair server is off", cpu);
+	return NULL;
+}
+
+static u64 warp_share(struct sched_dl_entity *dl_se)
+{
+	return dl_se->dl_period ? div64_u64(dl_se->dl_runtime << BW_SHIFT, dl_se->dl_period) : 0;
+}
+
+/* ---- sched_ext ---- */
+
+static const char *warp_ext_queue(int cpu)
+{
+#ifdef CONFIG_SCHED_CLASS_EXT
+	struct scx_dispatch_q *dsq = &cpu_rq(cpu)->scx.local_dsq;
+	struct task_struct *p;
+	unsigned int nr = 0;
+
+	list_for_each_entry(p, &dsq->list, scx.dsq_list.node) {
+		nr++;
+		if (p->scx.dsq != dsq || task_cpu(p) != cpu)
+			return WARP_WRONG("cpu%d: %s is in its own queue of sched_ext, and says otherwise", cpu, p->comm);
+	}
+	if (nr != dsq->nr)
+		return WARP_WRONG("cpu%d: its own queue of sched_ext counts %u tasks, and has %u", cpu, dsq->nr, nr);
+#endif
+	return NULL;
+}
+
+static const char *warp_ext_task(struct task_struct *p)
+{
+#ifdef CONFIG_SCHED_CLASS_EXT
+	bool queued = p->sched_class == &ext_sched_class && p->on_rq == TASK_ON_RQ_QUEUED;
+
+	if (queued != !!(p->scx.flags & SCX_TASK_QUEUED))
+		return WARP_WRONG("%s is %s, and sched_ext says otherwise", p->comm, queued ? "queued" : "not queued");
+	if (!list_empty(&p->scx.runnable_node) != (queued && task_rq(p)->curr != p))
+		return WARP_WRONG("%s %s among those that wait under sched_ext", p->comm,
+				  list_empty(&p->scx.runnable_node) ? "is not" : "is");
+#endif
+	return NULL;
+}
+
+/* ---- one task, whose queue's lock is free ---- */
+
+static const char *warp_task_classes(struct task_struct *p)
+{
+	bool queued = p->on_rq == TASK_ON_RQ_QUEUED;
+	bool fair = queued && p->sched_class == &fair_sched_class, rt = queued && p->sched_class == &rt_sched_class;
+	bool dl = queued && p->sched_class == &dl_sched_class;
+
+	if (fair != !!p->se.on_rq)
+		return WARP_WRONG("%s is %s in the fair class, which says otherwise", p->comm, fair ? "queued" : "not queued");
+	if (rt != !!p->rt.on_rq)
+		return WARP_WRONG("%s is %s in the real-time class, which says otherwise", p->comm, rt ? "queued" : "not queued");
+	if (!dl && !RB_EMPTY_NODE(&p->dl.rb_node))
+		return WARP_WRONG("%s is not queued, and is in a deadline tree", p->comm);
+	if (dl && RB_EMPTY_NODE(&p->dl.rb_node) != !!p->dl.dl_throttled)
+		return WARP_WRONG("%s is %s the deadline tree, and %s held back", p->comm,
+				  RB_EMPTY_NODE(&p->dl.rb_node) ? "not in" : "in", p->dl.dl_throttled ? "is" : "is not");
+	return NULL;
+}
+
+/* What the task itself has of its nice value, its parameters and its CPUs. */
+static const char *warp_task_copies(struct task_struct *p)
+{
+	unsigned long weight = scale_load(WEIGHT_IDLEPRIO);
+
+	if (p->policy != SCHED_IDLE)
+		weight = scale_load(sched_prio_to_weight[p->static_prio - MAX_RT_PRIO]);
+	if (p->se.load.weight != weight)
+		return WARP_WRONG("%s weighs %lu, and its nice value has %lu", p->comm, p->se.load.weight, weight);
+	if (p->policy == SCHED_DEADLINE && !(p->dl.flags & SCHED_FLAG_SUGOV) && p->dl.dl_bw != warp_share(&p->dl))
+		return WARP_WRONG("%s has a share of %llu, and its parameters are one of %llu", p->comm, p->dl.dl_bw,
+				  warp_share(&p->dl));
+	if (p->cpus_ptr == &p->cpus_mask ? p->nr_cpus_allowed != cpumask_weight(&p->cpus_mask) : !p->migration_disabled)
+		return WARP_WRONG("%s may use %u CPUs, and counts %d", p->comm, cpumask_weight(p->cpus_ptr), p->nr_cpus_allowed);
+	return NULL;
+}
+
+static const char *warp_task_pressure(struct task_struct *p)
+{
+#ifdef CONFIG_PSI
+	bool runs = p->on_rq == TASK_ON_RQ_QUEUED && !p->se.sched_delayed;
+
+	if (static_branch_likely(&psi_disabled))
+		return NULL;
+	if (runs != !!(p->psi_flags & TSK_RUNNING))
+		return WARP_WRONG("%s is %s, and pressure says otherwise", p->comm, runs ? "runnable" : "not runnable");
+	if ((task_rq(p)->curr == p) != !!(p->psi_flags & TSK_ONCPU))
+		return WARP_WRONG("%s is %s a CPU, and pressure says otherwise", p->comm, task_rq(p)->curr == p ? "on" : "not on");
+#endif
+	return NULL;
+}
+
+/* pi_lock guards a task's parameters and CPUs, the queue's lock where it is queued: both are free. */
+const char *warp_race_task_state(struct task_struct *p, bool at_rest)
+{
+	const char *why = NULL;
+
+	if (p->__state == TASK_NEW || p->sched_class == &stop_sched_class || p->on_rq == TASK_ON_RQ_MIGRATING ||
+	    raw_spin_is_locked(&p->pi_lock))
+		return NULL;
+	why = warp_task_classes(p);
+	if (!why)
+		why = warp_task_copies(p);
+	if (!why)
+		why = warp_task_pressure(p);
+	if (!why)
+		why = warp_ext_task(p);
+	if (!why && at_rest && dl_task(p) && p->on_rq && p->dl.dl_throttled && !hrtimer_active(&p->dl.dl_timer))
+		why = WARP_WRONG("%s is held back until it has time again, and no timer will end that", p->comm);
+	return why;
+}
+
+/* ---- one queue, whose lock is free ---- */
+
+static const char *warp_clamps(int cpu)
+{
+#ifdef CONFIG_UCLAMP_TASK
+	struct uclamp_rq *clamps = cpu_rq(cpu)->uclamp;
+	struct task_struct *g, *p;
+
+	for (unsigned int id = 0; id < UCLAMP_CNT; id++) {
+		unsigned int nr[UCLAMP_BUCKETS] = {};
+
+		for_each_process_thread(g, p)
+			if (!warp_in_box(p) && task_cpu(p) == cpu && p->uclamp[id].active)
+				nr[p->uclamp[id].bucket_id]++;
+		for (unsigned int box = 0; box < warp_boot_info.max_tasks; box++) {
+			p = warp_boot_info.tasks[box].task;
+			if (p && task_cpu(p) == cpu && p->uclamp[id].active)
+				nr[p->uclamp[id].bucket_id]++;
+		}
+		for (unsigned int bucket = 0; bucket < UCLAMP_BUCKETS; bucket++)
+			if (nr[bucket] != clamps[id].bucket[bucket].tasks)
+				return WARP_WRONG("cpu%d: %u tasks have a clamp of utilisation, and its queue counts %u", cpu, nr[bucket],
+						  (unsigned int)clamps[id].bucket[bucket].tasks);
+	}
+#endif
+	return NULL;
+}
+
+const char *warp_race_queue_state(int cpu)
+{
+	const char *why = warp_fair_queues(cpu);
+
+	if (!why)
+		why = warp_rt_state(cpu);
+	if (!why)
+		why = warp_server(cpu);
+	if (!why)
+		why = warp_ext_queue(cpu);
+	if (!why)
+		why = warp_clamps(cpu);
+	return why;
+}
+
+/* ---- all queues' locks are free ---- */
+
+const char *warp_race_all_state(void)
+{
+	int cpu;
+
+	for_each_possible_cpu(cpu)
+		if (raw_spin_is_locked(&cpu_rq(cpu)->__lock))
+			return NULL;
+	return warp_group_load();
+}
+
+/* ---- all CPUs are at rest, and no interrupt is on its way ---- */
+
+/* Who of a cache's CPUs is busy. Domains that are made anew begin with all busy. */
+static const char *warp_busy(int cpu)
+{
+	struct sched_domain *sd = rcu_dereference_raw(per_cpu(sd_llc, cpu)), *other;
+	int busy = 0, at;
+
+	if (!sd || !sd->shared)
+		return NULL;
+	for_each_cpu(at, sched_domain_span(sd)) {
+		other = rcu_dereference_raw(per_cpu(sd_llc, at));
+		if (!other || other->shared != sd->shared)
+			return WARP_WRONG("cpu%d and cpu%d share a cache, and not what is known of it", cpu, at);
+		busy += !other->nohz_idle;
+	}
+	if (busy != atomic_read(&sd->shared->nr_busy_cpus))
+		return WARP_WRONG("cpu%d: %d CPUs of its cache are busy, and it counts %d", cpu, busy,
+				  atomic_read(&sd->shared->nr_busy_cpus));
+	return NULL;
+}
+
+static const char *warp_flags(int cpu)
+{
+	struct rq *rq = cpu_rq(cpu);
+	struct sched_dl_entity *server = &rq->fair_server;
+
+	if (rq->ttwu_pending)
+		return WARP_WRONG("cpu%d: woken tasks are on their way to it, as it says, and none is", cpu);
+	if (rq->active_balance || rq->push_busy)
+		return WARP_WRONG("cpu%d: its stopper is to move a task, as it says, and nobody asked that", cpu);
+	if (!is_idle_task(rq->curr) && tick_nohz_tick_stopped_cpu(cpu))
+		return WARP_WRONG("cpu%d runs %s without ticks", cpu, rq->curr->comm);
+	if (WARP_DL_SERVER(server) && server->dl_throttled && !hrtimer_active(&server->dl_timer))
+		return WARP_WRONG("cpu%d: its fair server waits for its time, and no timer will tell it", cpu);
+#ifdef CONFIG_SCHED_CLASS_EXT
+	if (is_idle_task(rq->curr) && rq->scx.local_dsq.nr)
+		return WARP_WRONG("cpu%d is idle, and its own queue of sched_ext has tasks", cpu);
+#endif
+	return NULL;
+}
+
+const char *warp_race_rest_state(void)
+{
+	const char *why = warp_periods();
+	int cpu;
+
+	for_each_online_cpu(cpu) {
+		if (!why && cpu_active(cpu) && !atomic_long_read(&sched_domains_mutex.owner))
+			why = warp_busy(cpu);
+		if (!why && !raw_spin_is_locked(&cpu_rq(cpu)->__lock))
+			why = warp_flags(cpu);
+	}
+	return why;
+}
+#else
+const char *warp_race_task_state(struct task_struct *p, bool at_rest) { return NULL; }
+const char *warp_race_queue_state(int cpu) { return NULL; }
+const char *warp_race_all_state(void) { return NULL; }
+const char *warp_race_rest_state(void) { return NULL; }
+#endif
