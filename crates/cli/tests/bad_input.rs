@@ -154,7 +154,7 @@ fn mixes_and_settings_with_mistakes() {
     let nice = write("nice.toml", "[[part]]\nworkload = \"w.txt\"\nnice = 21\n");
     run(&nice, &["nice.toml:3:8", "'21'", "3 | nice = 21", "  |        ^^"]);
     let gone = write("gone.toml", "[[part]]\nworkload = \"w.txt\"\n");
-    run(&gone, &["gone.toml:2:13", "w.txt", "No such file", "^^^^^"]);
+    run(&gone, &["gone.toml:2:13", "w.txt", "there is no such file", "^^^^^"]);
     // a mistake in what is named is called so, at the place that names it
     write("w.txt", "- INIT 0 0 1 runnable\n- BLOK 1 1ms\n");
     run(&gone, &["gone.toml:2:13", "w.txt:2:3", "BLOK"]);
