@@ -167,7 +167,7 @@ static const char *warp_rt_state(int cpu)
 			turns += p->policy == SCHED_RR;
 	if (turns != rt_rq->rr_nr_running)
 		return WARP_WRONG("cpu%d: %u real-time tasks take turns, and the queue counts %u", cpu, turns, rt_rq->rr_nr_running);
-	if (!rt_rq->rt_throttled && !!rt_rq->rt_queued != !!rt_rq->rt_nr_running)
+	if (!!rt_rq->rt_queued != !!rt_rq->rt_nr_running)
 		return WARP_WRONG("cpu%d: its real-time queue has %u tasks and %s", cpu, rt_rq->rt_nr_running,
 				  rt_rq->rt_queued ? "counts as having some" : "counts as having none");
 #endif
@@ -299,7 +299,7 @@ const char *warp_race_task_state(struct task_struct *p, bool at_rest)
 	if (!why)
 		why = warp_ext_task(p);
 	if (!why && at_rest && dl_task(p) && p->on_rq && p->dl.dl_throttled && !hrtimer_active(&p->dl.dl_timer))
-		why = WARP_WRONG("%s is held back until it has time again, and no timer will end that", p->comm);
+		why = WARP_WRONG("a deadline task is held back until it has time again, and no timer will end that");
 	return why;
 }
 
@@ -375,8 +375,8 @@ static const char *warp_busy(int cpu)
 		busy += !other->nohz_idle;
 	}
 	if (busy != atomic_read(&sd->shared->nr_busy_cpus))
-		return WARP_WRONG("cpu%d: %d CPUs of its cache are busy, and it counts %d", cpu, busy,
-				  atomic_read(&sd->shared->nr_busy_cpus));
+		return WARP_WRONG("cpu%d: its cache counts %s busy CPUs than there are", cpu,
+				  busy < atomic_read(&sd->shared->nr_busy_cpus) ? "more" : "fewer");
 	return NULL;
 }
 
