@@ -246,6 +246,10 @@ pub struct Machine<K: Kernel, O: Order = FirstPosted> {
     tokens_early: u64,
     /// When a task last did something or was woken by a device.
     last_progress_ns: u64,
+    /// The last instant that a task has asked the kernel's own timers for.
+    asleep_until_ns: u64,
+    /// CPU time that was left to all tasks when it was last asked whether some are lost.
+    left_ns: u64,
     /// At which event the next sample is taken.
     sample_at: u64,
     /// An event under measurement: when it began, and how long the kernel took.
@@ -339,6 +343,8 @@ impl<K: Kernel, O: Order> Machine<K, O> {
             spins: 0,
             tokens_early: 0,
             last_progress_ns: 0,
+            asleep_until_ns: 0,
+            left_ns: u64::MAX,
             sample_at: SAMPLE_EVERY,
             sample: None,
             sampled_inside: 0,

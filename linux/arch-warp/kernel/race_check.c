@@ -799,7 +799,7 @@ static const char *warp_check_rest(bool at_end)
 	if (!why)
 		why = warp_race_rest_lists();
 	if (!why)
-		why = warp_race_rest_state();
+		why = warp_race_rest_state(at_end);
 	if (!why)
 		why = warp_check_held();
 	if (!why)
@@ -826,7 +826,7 @@ const char *warp_race_check(unsigned int at_rest)
 		if (!warp_in_box(p))
 			warp_add(p);
 		if (!why && warp_rq_whole(task_cpu(p)))
-			why = warp_check_task(p, at_rest) ?: warp_race_task_lists(p) ?: warp_race_task_state(p, at_rest);
+			why = warp_check_task(p, at_rest) ?: warp_race_task_lists(p) ?: warp_race_task_state(p, at_rest == 2);
 	}
 	for (unsigned int id = 0; id < warp_boot_info.max_tasks; id++) {
 		warp_note_dl(id, warp_boot_info.tasks[id].task);

@@ -40,9 +40,9 @@ const char *warp_race_requests(void);
 const char *warp_race_rest_lists(void);
 /* race_state.c: what is kept twice agrees: a queue, a task, all queues, all CPUs at rest */
 const char *warp_race_queue_state(int cpu);
-const char *warp_race_task_state(struct task_struct *p, bool at_rest);
+const char *warp_race_task_state(struct task_struct *p, bool at_end);
 const char *warp_race_all_state(void);
-const char *warp_race_rest_state(void);
+const char *warp_race_rest_state(bool at_end);
 /*
  * A task of the workload is found by its mailbox: one that exits is reaped, and in no list, before it leaves its CPU
  * for good; one that is being forked is in a list, and in no mailbox yet.

@@ -3,7 +3,7 @@
 //! ```text
 //! every live task waits for another's wakeup        a deadlock: an end like others, with who waits for whom
 //! ... and one of them at an object, by a recording  that wait ends, and is counted
-//! runnable tasks, idle CPUs, nothing but ticks      tasks lost by the scheduler, after 100 s of it
+//! runnable tasks, idle CPUs, nothing but ticks      tasks lost by the scheduler, after 200 s of it
 //! millions of events at one instant                 a livelock
 //! a CPU spins 200,000 times, nothing else happens   a livelock
 //! ```
@@ -27,8 +27,8 @@ const EVENTS_PER_TASK: u64 = 64;
 const EVENTS_PER_STEP: u64 = 4;
 /// More rounds of spinning than this with nothing else happening are a livelock.
 pub(super) const SPINS_MAX: u64 = 200_000;
-/// Runnable tasks, all CPUs idle and nothing planned but ticks: after this long the tasks are lost (a
-/// throttled task's period is at most seconds).
+/// Runnable tasks, all CPUs idle and nothing planned but ticks: after twice as long the tasks are lost (a
+/// throttled task's period is at most seconds), if none of them has computed in between.
 const LOST_AFTER_NS: u64 = 100_000_000_000;
 
 /// A CPU waits for another that does nothing.
@@ -51,10 +51,13 @@ impl<K: Kernel, O: Order> Machine<K, O> {
         }
         if !matches!(stimulus, Stimulus::Continue | Stimulus::Timer(&[])) {
             self.last_progress_ns = self.now_ns;
-        } else if !K::OWNS_TASK_TIMERS && self.now_ns - self.last_progress_ns > LOST_AFTER_NS {
+        } else if self.now_ns.saturating_sub(self.last_progress_ns.max(self.asleep_until_ns)) > LOST_AFTER_NS {
             self.last_progress_ns = self.now_ns;
             let idle = self.cpus.iter().all(|cpu| cpu.user.is_idle()) && self.wheel_ns() == u64::MAX;
-            if idle && self.live > self.waiting {
+            // (who has a small share of a CPU computes now and then, and does nothing else for long)
+            let left_ns = self.runs.iter().fold(0u64, |sum, run| sum.wrapping_add(run.remaining_ns));
+            let computes = std::mem::replace(&mut self.left_ns, left_ns) != left_ns;
+            if idle && !computes && self.live > self.waiting {
                 return Err(Box::new(self.lost()));
             }
         }

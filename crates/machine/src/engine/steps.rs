@@ -66,8 +66,9 @@ impl<K: Kernel, O: Order> Machine<K, O> {
         let code = step.code();
         let op = match code {
             Code::BlockTimer(after_ns) if K::OWNS_TASK_TIMERS => {
-                let until = Time::from_ns(now_ns.saturating_add(after_ns));
-                Op::BlockUntil(until)
+                let until_ns = now_ns.saturating_add(after_ns);
+                self.asleep_until_ns = self.asleep_until_ns.max(until_ns);
+                Op::BlockUntil(Time::from_ns(until_ns))
             }
             Code::BlockTimer(after_ns) | Code::BlockDevice(after_ns) => {
                 self.wheel.insert(id.0, now_ns.saturating_add(after_ns));
@@ -259,6 +260,7 @@ impl<K: Kernel, O: Order> Machine<K, O> {
     #[inline]
     fn sleep_until(&mut self, id: TaskId, wheel_ns: u64, until_ns: u64) -> Op<'static> {
         if K::OWNS_TASK_TIMERS {
+            self.asleep_until_ns = self.asleep_until_ns.max(until_ns);
             return Op::BlockUntil(Time::from_ns(until_ns));
         }
         self.wheel.insert(id.0, wheel_ns);
