@@ -43,6 +43,19 @@ fn the_report_names_the_rule() {
     assert!(children_of(std::process::id()).iter().all(|stat| !stat.contains("schedlab")));
 }
 
+/// Linux 6.12 leaves a deadline task on no queue if it leaves its class while it is held back, and comes back
+/// (docs/race.md): a kernel whose tasks sleep by its own timers loses tasks as policies do.
+#[test]
+fn a_task_that_linux_loses_is_named() {
+    let workload = "linux/race/real/held-back.txt";
+    let (code, error) = fails(&["--quiet", "run", workload, "--sched", "linux-6.12", "--cpus", "2"]);
+    assert_eq!(code, 3, "{error}");
+    assert!(
+        error.contains("lost task: nothing can happen any more, but t2 is runnable (1 in all)"),
+        "{error}"
+    );
+}
+
 /// The command in the report repeats it: it ends with the same report.
 #[test]
 fn the_report_repeats_itself() {

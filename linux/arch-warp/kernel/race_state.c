@@ -275,7 +275,8 @@ static const char *warp_task_pressure(struct task_struct *p)
 
 	if (static_branch_likely(&psi_disabled))
 		return NULL;
-	if (runs != !!(p->psi_flags & TSK_RUNNING))
+	/* who falls asleep counts until its CPU has switched; meanwhile that may look for work elsewhere, without its lock */
+	if (runs != !!(p->psi_flags & TSK_RUNNING) && task_rq(p)->curr != p)
 		return WARP_WRONG("%s is %s, and pressure says otherwise", p->comm, runs ? "runnable" : "not runnable");
 	if ((task_rq(p)->curr == p) != !!(p->psi_flags & TSK_ONCPU))
 		return WARP_WRONG("%s is %s a CPU, and pressure says otherwise", p->comm, task_rq(p)->curr == p ? "on" : "not on");

@@ -51,7 +51,8 @@ impl<K: Kernel, O: Order> Machine<K, O> {
         }
         if !matches!(stimulus, Stimulus::Continue | Stimulus::Timer(&[])) {
             self.last_progress_ns = self.now_ns;
-        } else if self.now_ns.saturating_sub(self.last_progress_ns.max(self.asleep_until_ns)) > LOST_AFTER_NS {
+        } else if self.now_ns.saturating_sub(self.last_progress_ns.max(self.asleep_until_ns)) > LOST_AFTER_NS
+        {
             self.last_progress_ns = self.now_ns;
             let idle = self.cpus.iter().all(|cpu| cpu.user.is_idle()) && self.wheel_ns() == u64::MAX;
             // (who has a small share of a CPU computes now and then, and does nothing else for long)
