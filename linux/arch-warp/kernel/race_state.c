@@ -258,7 +258,8 @@ static const char *warp_task_copies(struct task_struct *p)
 
 	if (p->policy != SCHED_IDLE)
 		weight = scale_load(sched_prio_to_weight[p->static_prio - MAX_RT_PRIO]);
-	if (p->se.load.weight != weight)
+	/* under sched_ext a task keeps the weight that it had before (reweight_task_scx()) */
+	if (p->sched_class == &fair_sched_class && p->se.load.weight != weight)
 		return WARP_WRONG("%s weighs %lu, and its nice value has %lu", p->comm, p->se.load.weight, weight);
 	if (p->policy == SCHED_DEADLINE && !(p->dl.flags & SCHED_FLAG_SUGOV) && p->dl.dl_bw != warp_share(&p->dl))
 		return WARP_WRONG("%s has a share of %llu, and its parameters are one of %llu", p->comm, p->dl.dl_bw,
