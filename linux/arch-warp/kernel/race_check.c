@@ -81,6 +81,16 @@ static bool warp_is_held(struct mutex *mutex) { return atomic_long_read(&mutex->
 
 static bool warp_rq_whole(int cpu) { return !raw_spin_is_locked(WARP_RQ_LOCK(cpu_rq(cpu))); }
 
+bool warp_race_all_free(void)
+{
+	int cpu;
+
+	for_each_possible_cpu(cpu)
+		if (!warp_rq_whole(cpu))
+			return false;
+	return true;
+}
+
 static int warp_throttled(struct task_struct *p)
 {
 #ifdef CONFIG_CFS_BANDWIDTH
@@ -711,9 +721,8 @@ static const char *warp_check_pools(void)
 	struct task_group *tg;
 	int cpu;
 
-	for_each_possible_cpu(cpu)
-		if (!warp_rq_whole(cpu))
-			return NULL;
+	if (!warp_race_all_free())
+		return NULL;
 	list_for_each_entry_rcu(tg, &task_groups, list) {
 		struct cfs_bandwidth *b = &tg->cfs_bandwidth;
 		struct warp_pool *pool = NULL;

@@ -135,9 +135,8 @@ const char *warp_race_requests(void)
 #ifdef HAVE_RT_PUSH_IPI
 	int cpu, other;
 
-	for_each_possible_cpu(cpu)
-		if (raw_spin_is_locked(&cpu_rq(cpu)->__lock))
-			return NULL;
+	if (!warp_race_all_free())
+		return NULL;
 	for_each_online_cpu(cpu) {
 		struct root_domain *rd = cpu_rq(cpu)->rd;
 		int attached = rd == &def_root_domain;

@@ -353,12 +353,7 @@ const char *warp_race_queue_state(int cpu)
 
 const char *warp_race_all_state(void)
 {
-	int cpu;
-
-	for_each_possible_cpu(cpu)
-		if (raw_spin_is_locked(&cpu_rq(cpu)->__lock))
-			return NULL;
-	return warp_group_load();
+	return warp_race_all_free() ? warp_group_load() : NULL;
 }
 
 /* ---- all CPUs are at rest, and no interrupt is on its way ---- */

@@ -33,6 +33,8 @@ static inline void warp_forget_wakeup(struct task_struct *p) { WRITE_ONCE(p->thr
 void warp_race_block(void);
 void warp_race_exit(void);
 const char *warp_race_check(unsigned int at_rest);
+/* nobody holds any queue's lock */
+bool warp_race_all_free(void);
 /* race_lists.c: the same of lists and of what is on its way */
 const char *warp_race_queue_lists(int cpu);
 const char *warp_race_task_lists(struct task_struct *p);

@@ -65,12 +65,11 @@ impl<K: Kernel, O: Order> Machine<K, O> {
         }
         let code = step.code();
         let op = match code {
-            Code::BlockTimer(after_ns) if K::OWNS_TASK_TIMERS => {
+            Code::BlockTimer(after_ns) => {
                 let until_ns = now_ns.saturating_add(after_ns);
-                self.asleep_until_ns = self.asleep_until_ns.max(until_ns);
-                Op::BlockUntil(Time::from_ns(until_ns))
+                self.sleep_until(id, until_ns, until_ns)
             }
-            Code::BlockTimer(after_ns) | Code::BlockDevice(after_ns) => {
+            Code::BlockDevice(after_ns) => {
                 self.wheel.insert(id.0, now_ns.saturating_add(after_ns));
                 Op::Block
             }
