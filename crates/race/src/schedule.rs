@@ -61,8 +61,8 @@ pub enum Ends {
     Interrupt,
     /// Another CPU changes so many bytes of memory there, and goes on.
     Changed(Memory, u8),
-    /// Another CPU changes them, and stops behind that access.
-    ChangedNow(Memory, u8),
+    /// Another CPU changes them, so many times, and stops behind the last of these accesses.
+    ChangedNow(Memory, u8, u8),
 }
 
 /// A place that is the same in each process that runs the object.
@@ -100,7 +100,8 @@ impl fmt::Display for Ends {
         match self {
             Ends::Interrupt => write!(f, "interrupt"),
             Ends::Changed(at, size) => write!(f, "change {size} {at}"),
-            Ends::ChangedNow(at, size) => write!(f, "change {size} {at} stop"),
+            Ends::ChangedNow(at, size, 1) => write!(f, "change {size} {at} stop"),
+            Ends::ChangedNow(at, size, times) => write!(f, "change {size} {at} stop {times}"),
         }
     }
 }
@@ -111,7 +112,11 @@ impl Ends {
         Some(match words {
             ["interrupt"] => Ends::Interrupt,
             ["change", bytes, at] => Ends::Changed(Memory::parse(at)?, size(bytes)?),
-            ["change", bytes, at, "stop"] => Ends::ChangedNow(Memory::parse(at)?, size(bytes)?),
+            ["change", bytes, at, "stop"] => Ends::ChangedNow(Memory::parse(at)?, size(bytes)?, 1),
+            ["change", bytes, at, "stop", times] => {
+                let times = times.parse().ok().filter(|times| *times > 0)?;
+                Ends::ChangedNow(Memory::parse(at)?, size(bytes)?, times)
+            }
             _ => return None,
         })
     }
@@ -325,7 +330,12 @@ mod tests {
                 Choice { cpu: 1, at: 811, what: ChoiceKind::Late(Later::All) },
                 Choice { cpu: 0, at: 813, what: ChoiceKind::Until(1000, Ends::Interrupt) },
                 Choice { cpu: 0, at: 814, what: ChoiceKind::Until(0, Ends::Changed(Memory::Ram(0x40), 4)) },
-                Choice { cpu: 1, at: 9, what: ChoiceKind::Until(5, Ends::ChangedNow(Memory::Object(8), 1)) },
+                Choice {
+                    cpu: 1,
+                    at: 9,
+                    what: ChoiceKind::Until(5, Ends::ChangedNow(Memory::Object(8), 1, 1)),
+                },
+                Choice { cpu: 1, at: 8, what: ChoiceKind::Until(5, Ends::ChangedNow(Memory::Ram(8), 4, 3)) },
             ],
         };
         let text = schedule.to_string();

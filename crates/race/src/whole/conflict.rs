@@ -184,7 +184,8 @@ impl Conflicts {
 fn changed(look: &Look, random: &mut Random) -> Until {
     let Look { address, size, .. } = *look;
     match random.below(4) {
-        0 => Until::ChangedNow { address, size },
+        // the first change half the time: a task is moved, run and asleep by the third
+        0 => Until::ChangedNow { address, size, times: *random.pick(&[1, 1, 1, 1, 2, 3, 3, 4]) },
         _ => Until::Changed { address, size },
     }
 }

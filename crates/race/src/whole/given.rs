@@ -65,8 +65,8 @@ impl Given {
                 Some(Ends::Changed(at, size)) => {
                     Some(Until::Changed { address: places.address(at, size)?, size })
                 }
-                Some(Ends::ChangedNow(at, size)) => {
-                    Some(Until::ChangedNow { address: places.address(at, size)?, size })
+                Some(Ends::ChangedNow(at, size, times)) => {
+                    Some(Until::ChangedNow { address: places.address(at, size)?, size, times })
                 }
             };
             given.stops.push(Stop { cpu, at, hold: Span::from_ns(ns), until });
@@ -82,7 +82,7 @@ fn choice(stop: &Stop, places: Places) -> Choice {
     let ends = stop.until.and_then(|until| match until {
         Until::Interrupt => Some(Ends::Interrupt),
         Until::Changed { address, size } => Some(Ends::Changed(memory(address)?, size)),
-        Until::ChangedNow { address, size } => Some(Ends::ChangedNow(memory(address)?, size)),
+        Until::ChangedNow { address, size, times } => Some(Ends::ChangedNow(memory(address)?, size, times)),
     });
     let what = ends.map_or(ChoiceKind::Hold(ns), |ends| ChoiceKind::Until(ns, ends));
     Choice { cpu: stop.cpu as u8, at: stop.at as u32, what }

@@ -71,8 +71,9 @@ pub(crate) enum Until {
     /// What is at this address is another than when the stop began. Whoever changed it goes on until it leaves the
     /// kernel, waits, or stops.
     Changed { address: u64, size: u8 },
-    /// The same; whoever changed it stops behind that access until nothing else happens at this instant.
-    ChangedNow { address: u64, size: u8 },
+    /// It has changed so many times; whoever did it last stops behind that access until nothing else happens at this
+    /// instant.
+    ChangedNow { address: u64, size: u8, times: u8 },
 }
 
 impl Until {
@@ -80,7 +81,9 @@ impl Until {
     pub(crate) fn memory(self) -> Option<(u64, u8)> {
         match self {
             Until::Interrupt => None,
-            Until::Changed { address, size } | Until::ChangedNow { address, size } => Some((address, size)),
+            Until::Changed { address, size } | Until::ChangedNow { address, size, .. } => {
+                Some((address, size))
+            }
         }
     }
 }
@@ -111,17 +114,37 @@ pub(crate) trait Fork {
 struct Held {
     until: Time,
     ends: Option<Until>,
-    /// What was at the address when the stop began.
+    /// What was at the address when the stop began, or behind the last change that was counted.
     was: u64,
     /// Who was stopped first goes on first.
     turn: u64,
 }
 
 impl Held {
-    /// What it waits for has changed.
+    /// What it waits for has changed, as often as it waits for that.
     fn is_changed(&self) -> bool {
-        let memory = self.ends.and_then(Until::memory);
-        memory.is_some_and(|(address, size)| value(address, size) != self.was)
+        let is_last = !matches!(self.ends, Some(Until::ChangedNow { times: 2.., .. }));
+        is_last && self.now().is_some_and(|value| value != self.was)
+    }
+
+    /// What is at the address now, if it waits for a change there.
+    fn now(&self) -> Option<u64> {
+        self.ends.and_then(Until::memory).map(|(address, size)| value(address, size))
+    }
+
+    /// Point by point: whether a change is the last that it waits for. Then it goes on, whatever else changes.
+    fn counts_change(&mut self) -> bool {
+        let Some(Until::ChangedNow { address, size, times }) = self.ends else { return false };
+        let value = value(address, size);
+        if value == self.was {
+            return false;
+        }
+        if times > 1 {
+            (self.was, self.ends) = (value, Some(Until::ChangedNow { address, size, times: times - 1 }));
+            return false;
+        }
+        (self.ends, self.until) = (None, Time::ZERO);
+        true
     }
 }
 
@@ -192,11 +215,9 @@ impl<F: Fork> Explorer<F> {
     /// one stands for.
     fn stepped(&mut self, cpu: CpuId) {
         self.steps += 1;
-        let awaited = |held: &Held| matches!(held.ends, Some(Until::ChangedNow { .. })) && held.is_changed();
         let mut has_changed = false;
-        for held in self.held.iter_mut().flatten().filter(|held| awaited(held)) {
-            // it goes on now, whatever else changes
-            (held.ends, held.until, has_changed) = (None, Time::ZERO, true);
+        for held in self.held.iter_mut().flatten() {
+            has_changed |= held.counts_change();
         }
         if has_changed {
             self.turns += 1;
@@ -429,5 +450,28 @@ impl<F: Fork> Order for Explorer<F> {
 
     fn may_hold(&mut self, hold: bool) {
         self.may_hold = hold;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    /// on_rq of a task that is moved, runs elsewhere and sleeps: 1, 2, 1, 0.
+    #[test]
+    fn a_stop_may_wait_for_the_third_change() {
+        let on_rq = AtomicU32::new(1);
+        let address = on_rq.as_ptr().expose_provenance() as u64;
+        let ends = Some(Until::ChangedNow { address, size: 4, times: 3 });
+        let mut held = Held { until: Time::ZERO + Span::from_ms(1), ends, was: 1, turn: 1 };
+        assert!(!held.counts_change());
+        for (value, is_last) in [(2, false), (1, false), (0, true)] {
+            on_rq.store(value, Ordering::Relaxed);
+            assert_eq!(held.is_changed(), is_last, "{value}");
+            assert_eq!(held.counts_change(), is_last, "{value}");
+            assert!(!held.counts_change(), "{value}: counted once");
+        }
+        assert_eq!((held.ends, held.until), (None, Time::ZERO));
     }
 }
