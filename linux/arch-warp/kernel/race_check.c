@@ -13,50 +13,12 @@
 #include <linux/sched/isolation.h>
 #include <linux/slab.h>
 #include "../../../kernel/sched/sched.h"
+#include "race_read.h"
 #include "versions.h"
 #include "warp.h"
 
 static char warp_race_why[256];
 #define WARP_WRONG(...) ({ scnprintf(warp_race_why, sizeof(warp_race_why), __VA_ARGS__); (const char *)warp_race_why; })
-
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 14, 0)
-#define WARP_RQ_LOCK(rq) (&(rq)->__lock)
-#define WARP_STATE(p) ((p)->__state)
-#else
-#define WARP_RQ_LOCK(rq) (&(rq)->lock)
-#define WARP_STATE(p) ((p)->state)
-#endif
-
-/* Fair entities on one level, and fair tasks below it: other names since 6.14, the latter also late in 6.12. */
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 14, 0)
-#define WARP_LEVEL(cfs_rq) ((cfs_rq)->nr_queued)
-#else
-#define WARP_LEVEL(cfs_rq) ((cfs_rq)->nr_running)
-#endif
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 14, 0) || \
-    (LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 20) && LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0))
-#define WARP_BELOW(cfs_rq) ((cfs_rq)->h_nr_queued)
-#define WARP_BELOW_RUNNABLE(cfs_rq) ((cfs_rq)->h_nr_runnable)
-#define WARP_COUNTS_BELOW IS_ENABLED(CONFIG_FAIR_GROUP_SCHED)
-#else
-#define WARP_BELOW(cfs_rq) ((cfs_rq)->h_nr_running)
-#define WARP_BELOW_RUNNABLE(cfs_rq) WARP_BELOW(cfs_rq)	/* the same: no dequeueing is put off */
-#define WARP_COUNTS_BELOW (IS_ENABLED(CONFIG_FAIR_GROUP_SCHED) && LINUX_VERSION_CODE < KERNEL_VERSION(6, 12, 0))
-#endif
-
-/* A group's fair queue on a CPU: per-CPU memory instead of an array of pointers since 7.0. */
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(7, 0, 0)
-#define WARP_FAIR_QUEUE(tg, cpu) tg_cfs_rq(tg, cpu)
-#else
-#define WARP_FAIR_QUEUE(tg, cpu) ((tg)->cfs_rq ? (tg)->cfs_rq[cpu] : NULL)
-#endif
-
-/* By what the fair class's tree is in order. */
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 6, 0)
-#define WARP_FAIR_KEY(se) ((se)->deadline)
-#else
-#define WARP_FAIR_KEY(se) ((se)->vruntime)
-#endif
 
 /* The priority of the next real-time task to be pushed if there is none; when a queue is marked as having several. */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 12, 0)

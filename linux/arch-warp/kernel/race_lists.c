@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Flavour race: what race_check.c asks of lists, of what is on its way, and of CPUs that go off. Each was read in 6.12;
- * other versions are not asked.
+ * Flavour race: what race_check.c asks of lists, of what is on its way, and of CPUs that go off. Each was read in
+ * 5.10, 6.1, 6.12 and 7.2 (race_read.h); other versions are not asked.
  *
  *	lists		who can be pushed; fair queues whose load is kept
  *	on its way	a request to push holds its root domain; callbacks end with the lock that they came under
@@ -18,9 +18,10 @@
 #include <linux/slab.h>
 #include "../../../kernel/sched/sched.h"
 #include "versions.h"
+#include "race_read.h"
 #include "warp.h"
 
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 0) && LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
+#if WARP_WAS_READ
 
 static char warp_lists_why[256];
 #define WARP_WRONG(...) \
@@ -42,12 +43,14 @@ static const char *warp_leaves(int cpu)
 	unsigned int n = 0;
 
 	list_for_each_entry_rcu(tg, &task_groups, list) {
-		if (!tg->cfs_rq || !tg->cfs_rq[cpu])
+		child = WARP_FAIR_QUEUE(tg, cpu);
+		if (!child)
 			continue;
-		child = tg->cfs_rq[cpu];
 		if (child->load.weight && !child->throttle_count && !child->on_list)
 			return WARP_WRONG("cpu%d: a fair queue has something to run, and its load is not kept", cpu);
-		if (!tg->parent || !child->on_list || tg->parent->cfs_rq[cpu]->on_list)
+		/* before 5.13 nothing keeps a parent in the list */
+		if (LINUX_VERSION_CODE < KERNEL_VERSION(5, 13, 0) || !tg->parent || !child->on_list ||
+		    WARP_FAIR_QUEUE(tg->parent, cpu)->on_list)
 			continue;
 		for (n = 0; n < ARRAY_SIZE(warp_before_parent[cpu]); n++)
 			if (known[n] == child)
@@ -55,10 +58,10 @@ static const char *warp_leaves(int cpu)
 	}
 	n = 0;
 	list_for_each_entry_rcu(tg, &task_groups, list) {
-		if (!tg->parent || !tg->cfs_rq || !tg->cfs_rq[cpu])
+		child = WARP_FAIR_QUEUE(tg, cpu);
+		if (!tg->parent || !child)
 			continue;
-		child = tg->cfs_rq[cpu];
-		parent = tg->parent->cfs_rq[cpu];
+		parent = WARP_FAIR_QUEUE(tg->parent, cpu);
 		if (n < ARRAY_SIZE(warp_before_parent[cpu]) && child->on_list && parent->on_list &&
 		    child->leaf_cfs_rq_list.next == &parent->leaf_cfs_rq_list)
 			known[n++] = child;
@@ -74,6 +77,7 @@ static unsigned long warp_pushes_away;
 
 static const char *warp_callbacks(int cpu)
 {
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 13, 0)	/* before, callbacks come when the lock has been given up; 5.10 has no pushing away */
 	struct rq *rq = cpu_rq(cpu);
 
 	if (cpu_active(cpu)) {
@@ -86,6 +90,7 @@ static const char *warp_callbacks(int cpu)
 		else if (warp_pushes_away & BIT(cpu))
 			return WARP_WRONG("cpu%d goes off, and nothing keeps tasks from running there", cpu);
 	}
+#endif
 	return NULL;
 }
 
@@ -101,7 +106,7 @@ const char *warp_race_queue_lists(int cpu)
 	why = warp_callbacks(cpu);
 	if (!why)
 		why = warp_leaves(cpu);
-	if (!why && !!dl_rq->overloaded != !!first)
+	if (!why && !!dl_rq->overloaded != !!WARP_DL_OVERLOAD(dl_rq))
 		why = WARP_WRONG("cpu%d: deadline tasks could be pushed, or none, and its queue says otherwise", cpu);
 	if (!why && first && dl_rq->earliest_dl.next != rb_entry(first, struct task_struct, pushable_dl_tasks)->dl.deadline)
 		why = WARP_WRONG("cpu%d: the next deadline task to be pushed has another deadline than the queue says", cpu);
@@ -124,7 +129,7 @@ const char *warp_race_task_lists(struct task_struct *p)
 	if (dl != !RB_EMPTY_NODE(&p->pushable_dl_tasks))
 		return WARP_WRONG("%s %s among the deadline tasks to be pushed on cpu%d", p->comm,
 				  dl ? "waits, and is not" : "is", rq->cpu);
-	if (p->se.sched_delayed && (p->sched_class != &fair_sched_class || !p->se.on_rq || !p->on_rq))
+	if (WARP_SLEEPS_QUEUED(p) && (p->sched_class != &fair_sched_class || !p->se.on_rq || !p->on_rq))
 		return WARP_WRONG("the dequeueing of %s is put off, and it is not queued as a fair task", p->comm);
 	return NULL;
 }
@@ -141,7 +146,7 @@ const char *warp_race_requests(void)
 		struct root_domain *rd = cpu_rq(cpu)->rd;
 		int attached = rd == &def_root_domain;
 
-		if (!irq_work_is_pending(&rd->rto_push_work))
+		if (!WARP_IRQ_WORK_PENDING(&rd->rto_push_work))
 			continue;
 		for_each_possible_cpu(other)
 			attached += cpu_rq(other)->rd == rd;
@@ -156,17 +161,19 @@ const char *warp_race_requests(void)
 static const char *warp_sleepers(void)
 {
 	unsigned long uninterruptible = 0, says = 0;
-	struct cpumask *wishes[64];
+	struct cpumask __maybe_unused *wishes[64];
+	unsigned int __maybe_unused n = 0;
 	struct task_struct *g, *p;
-	unsigned int n = 0;
 	int cpu;
 
 	for_each_possible_cpu(cpu)
 		says += cpu_rq(cpu)->nr_uninterruptible;
 	for_each_process_thread(g, p) {
-		unsigned int state = READ_ONCE(p->__state);
+		unsigned int state = READ_ONCE(WARP_STATE(p));
 
-		uninterruptible += !p->on_rq && (state & TASK_UNINTERRUPTIBLE) && !(state & (TASK_NOLOAD | TASK_FROZEN | TASK_NEW));
+		uninterruptible += !p->on_rq && (state & TASK_UNINTERRUPTIBLE) && !(state & (TASK_NOLOAD | TASK_NEW)) &&
+				   !WARP_IS_FROZEN(p);
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 15, 0)
 		if (!p->user_cpus_ptr)
 			continue;
 		for (unsigned int i = 0; i < n; i++)
@@ -174,6 +181,7 @@ static const char *warp_sleepers(void)
 				return WARP_WRONG("%s and another task have one wish for CPUs in one memory", p->comm);
 		if (n < ARRAY_SIZE(wishes))
 			wishes[n++] = p->user_cpus_ptr;
+#endif
 	}
 	if ((unsigned int)says != (unsigned int)uninterruptible)
 		return WARP_WRONG("%lu tasks sleep and count as load, and queues say %ld", uninterruptible, (long)says);
@@ -189,9 +197,11 @@ static const char *warp_stays(int cpu)
 	if (atomic_read(&rq->rd->dlo_count) != cpumask_weight(rq->rd->dlo_mask))
 		return WARP_WRONG("cpu%d: %u queues have several deadline tasks, and the domain counts %d", cpu,
 				  cpumask_weight(rq->rd->dlo_mask), atomic_read(&rq->rd->dlo_count));
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 13, 0)
 	if (cpu_dying(cpu) && rq->balance_callback && !is_idle_task(rq->curr) && !kthread_is_per_cpu(rq->curr) &&
 	    !is_migration_disabled(rq->curr))
 		return WARP_WRONG("cpu%d goes off, and %s stays there", cpu, rq->curr->comm);
+#endif
 	return NULL;
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Flavour race: what is kept twice must agree. A number that is carried along is compared with what it stands for, and
- * a state with the timer or the interrupt that is to end it. Each was read in 6.12; other versions are not asked.
+ * a state with the timer or the interrupt that is to end it. Each was read in 5.10, 6.1, 6.12 and 7.2
+ * (race_read.h); other versions are not asked.
  *
  *	fair		sums of weights and lags, idle tasks, a group's load; a task's weight is that of its nice value
  *	real time	who takes turns; a queue that is held back
@@ -18,10 +19,10 @@
 #include <linux/tick.h>
 #include "../../../kernel/sched/sched.h"
 #include "versions.h"
+#include "race_read.h"
 #include "warp.h"
 
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 0) && LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0) && \
-    defined(WARP_HAS_ZERO_VRUNTIME)
+#if WARP_WAS_READ
 
 static char warp_state_why[256];
 #define WARP_WRONG(...) \
@@ -31,7 +32,11 @@ static char warp_state_why[256];
 
 static bool warp_is_idle_entity(const struct sched_entity *se)
 {
-	return se->my_q ? se->my_q->idle : container_of(se, struct task_struct, se)->policy == SCHED_IDLE;
+#if WARP_IDLE_GROUPS
+	if (se->my_q)
+		return se->my_q->idle;
+#endif
+	return !se->my_q && container_of(se, struct task_struct, se)->policy == SCHED_IDLE;
 }
 
 static struct sched_entity *warp_entity(struct rb_node *node)
@@ -42,6 +47,7 @@ static struct sched_entity *warp_entity(struct rb_node *node)
 /* What a tree's node says of those below it, for the search of who may run. */
 static bool warp_is_joined(struct sched_entity *se)
 {
+#if WARP_EEVDF
 	struct sched_entity *children[] = { warp_entity(se->run_node.rb_left), warp_entity(se->run_node.rb_right) };
 	u64 vruntime = se->vruntime, slice = se->slice;
 
@@ -53,6 +59,9 @@ static bool warp_is_joined(struct sched_entity *se)
 		slice = min(slice, children[n]->min_slice);
 	}
 	return se->min_vruntime == vruntime && se->min_slice == slice;
+#else
+	return true;
+#endif
 }
 
 /* Sums over a fair queue: weights and lags of those in the tree; idle entities on its level, and idle tasks below. */
@@ -61,40 +70,54 @@ static const char *warp_fair_sums(int cpu, struct cfs_rq *cfs_rq)
 	struct rb_node *node = rb_first_cached(&cfs_rq->tasks_timeline);
 	struct sched_entity *se = cfs_rq->curr && cfs_rq->curr->on_rq ? cfs_rq->curr : NULL;
 	bool in_tree = false;
-	unsigned int idle = 0, idle_below = 0;
-	u64 load = 0;
-	s64 lags = 0;
+	unsigned int __maybe_unused idle = 0, idle_below = 0;
+	u64 __maybe_unused load = 0;
+	s64 __maybe_unused lags = 0;
 
 	for (;; in_tree = true) {
 		if (se) {
 			bool counts = warp_is_idle_entity(se);
 
 			idle += counts;
-			idle_below += !se->my_q ? counts : counts ? se->my_q->h_nr_queued : se->my_q->idle_h_nr_running;
+			idle_below += !se->my_q ? counts : counts ? WARP_BELOW(se->my_q) : WARP_BELOW_IDLE(se->my_q);
+#if WARP_EEVDF
 			if (se->slice > NSEC_PER_SEC)
 				return WARP_WRONG("cpu%d: an entity's slice is %llu ns", cpu, se->slice);
+#endif
 		}
+#if WARP_EEVDF
 		if (se && in_tree) {
-			load += scale_load_down(se->load.weight);
-			lags += (s64)(se->vruntime - cfs_rq->zero_vruntime) * (s64)scale_load_down(se->load.weight);
+			unsigned long weight = WARP_WEIGHT(cfs_rq, se->load.weight);
+
+			load += weight;
+			lags += (s64)(se->vruntime - cfs_rq->zero_vruntime) * (s64)weight;
 			if (!warp_is_joined(se))
 				return WARP_WRONG("cpu%d: a fair tree's node has another least virtual time or slice than those below", cpu);
 		}
+#endif
 		if (!node)
 			break;
 		se = warp_entity(node);
 		node = rb_next(node);
 	}
-	if (load != cfs_rq->avg_load || lags != cfs_rq->avg_vruntime)
+#if WARP_EEVDF
+	if (load != WARP_SUM_WEIGHT(cfs_rq) || lags != WARP_SUM_LAGS(cfs_rq))
 		return WARP_WRONG("cpu%d: a fair queue sums weights of %lld and lags of %lld, and has %lld and %lld", cpu,
-				  (s64)cfs_rq->avg_load, (s64)cfs_rq->avg_vruntime, (s64)load, lags);
-	if (idle != cfs_rq->idle_nr_running || idle_below != cfs_rq->idle_h_nr_running)
-		return WARP_WRONG("cpu%d: a fair queue counts %u idle entities and %u idle tasks, and has %u and %u", cpu,
-				  cfs_rq->idle_nr_running, cfs_rq->idle_h_nr_running, idle, idle_below);
+				  (s64)WARP_SUM_WEIGHT(cfs_rq), (s64)WARP_SUM_LAGS(cfs_rq), (s64)load, lags);
+#endif
+	if (idle_below != WARP_BELOW_IDLE(cfs_rq))
+		return WARP_WRONG("cpu%d: a fair queue counts %u idle tasks, and has %u", cpu,
+				  (unsigned int)WARP_BELOW_IDLE(cfs_rq), idle_below);
+#if WARP_IDLE_LEVEL
+	if (idle != cfs_rq->idle_nr_running)
+		return WARP_WRONG("cpu%d: a fair queue counts %u idle entities, and has %u", cpu, cfs_rq->idle_nr_running, idle);
+#endif
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 0) && LINUX_VERSION_CODE < KERNEL_VERSION(6, 14, 0)
 	if (cfs_rq->h_nr_delayed != cfs_rq->h_nr_queued - cfs_rq->h_nr_runnable)
 		return WARP_WRONG("cpu%d: a fair queue counts %u tasks whose dequeueing is put off, of %u and %u", cpu,
 				  cfs_rq->h_nr_delayed, cfs_rq->h_nr_queued, cfs_rq->h_nr_runnable);
-#ifdef CONFIG_CFS_BANDWIDTH
+#endif
+#if defined(CONFIG_CFS_BANDWIDTH) && LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 0)	/* before, it stays behind */
 	if (cfs_rq->throttled_clock && !cfs_rq->throttled)
 		return WARP_WRONG("cpu%d: a fair queue is not held back, and counts the time that it is", cpu);
 #endif
@@ -108,8 +131,8 @@ static const char *warp_fair_queues(int cpu)
 
 #ifdef CONFIG_FAIR_GROUP_SCHED
 	list_for_each_entry_rcu(tg, &task_groups, list)
-		if (!why && tg->cfs_rq && tg->cfs_rq[cpu])
-			why = warp_fair_sums(cpu, tg->cfs_rq[cpu]);
+		if (!why && WARP_FAIR_QUEUE(tg, cpu))
+			why = warp_fair_sums(cpu, WARP_FAIR_QUEUE(tg, cpu));
 #else
 	(void)tg;
 	why = warp_fair_sums(cpu, &cpu_rq(cpu)->cfs);
@@ -127,10 +150,10 @@ static const char *warp_group_load(void)
 	list_for_each_entry_rcu(tg, &task_groups, list) {
 		long sum = 0;
 
-		if (!tg->cfs_rq || tg == &root_task_group)
+		if (tg == &root_task_group)
 			continue;
 		for_each_possible_cpu(cpu)
-			sum += tg->cfs_rq[cpu] ? tg->cfs_rq[cpu]->tg_load_avg_contrib : 0;
+			sum += WARP_FAIR_QUEUE(tg, cpu) ? WARP_FAIR_QUEUE(tg, cpu)->tg_load_avg_contrib : 0;
 		if (sum != atomic_long_read(&tg->load_avg))
 			return WARP_WRONG("a group's load is %ld, its queues have given %ld", atomic_long_read(&tg->load_avg), sum);
 	}
@@ -156,7 +179,7 @@ static const char *warp_periods(void)
 
 static const char *warp_rt_state(int cpu)
 {
-#ifndef CONFIG_RT_GROUP_SCHED
+#if !defined(CONFIG_RT_GROUP_SCHED)
 	struct rt_rq *rt_rq = &cpu_rq(cpu)->rt;
 	struct task_struct *p;
 	unsigned int turns = 0;
@@ -167,7 +190,7 @@ static const char *warp_rt_state(int cpu)
 			turns += p->policy == SCHED_RR;
 	if (turns != rt_rq->rr_nr_running)
 		return WARP_WRONG("cpu%d: %u real-time tasks take turns, and the queue counts %u", cpu, turns, rt_rq->rr_nr_running);
-	if (!!rt_rq->rt_queued != !!rt_rq->rt_nr_running)
+	if (!WARP_RT_LIMIT && !!rt_rq->rt_queued != !!rt_rq->rt_nr_running)
 		return WARP_WRONG("cpu%d: its real-time queue has %u tasks and %s", cpu, rt_rq->rt_nr_running,
 				  rt_rq->rt_queued ? "counts as having some" : "counts as having none");
 #endif
@@ -177,18 +200,24 @@ static const char *warp_rt_state(int cpu)
 /* The fair server: A is off, B and C wait for their time, D runs, E waits for time anew (deadline.c, dl_server_start()). */
 static const char *warp_server(int cpu)
 {
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 0)
 	struct sched_dl_entity *server = &cpu_rq(cpu)->fair_server;
 	bool queued = !RB_EMPTY_NODE(&server->rb_node);
 
 	if (!WARP_DL_SERVER(server) || !server->dl_runtime)
 		return NULL;
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(7, 2, 0)
+	if (!server->dl_bw_attached)	/* sched_ext has taken its share away */
+		return NULL;
+#endif
 	if (!server->dl_server_active && (queued || server->dl_throttled || server->dl_defer_armed))
 		return WARP_WRONG("cpu%d: its fair server is off, and %s", cpu, queued ? "queued" : "waits for its time");
 	if (server->dl_server_active && queued == !!server->dl_throttled)
 		return WARP_WRONG("cpu%d: its fair server is on, and %s", cpu,
 				  queued ? "queued while it waits for time" : "neither queued nor does it wait for time");
-	if (cpu_online(cpu) && cpu_rq(cpu)->cfs.h_nr_queued && !server->dl_server_active)
+	if (cpu_online(cpu) && WARP_BELOW(&cpu_rq(cpu)->cfs) && !server->dl_server_active)
 		return WARP_WRONG("cpu%d: it has fair tasks, and its fair server is off", cpu);
+#endif
 	return NULL;
 }
 
@@ -236,7 +265,7 @@ static const char *warp_ext_task(struct task_struct *p)
 static const char *warp_task_classes(struct task_struct *p)
 {
 	bool queued = p->on_rq == TASK_ON_RQ_QUEUED;
-	bool fair = queued && p->sched_class == &fair_sched_class, rt = queued && p->sched_class == &rt_sched_class;
+	bool fair = queued && p->sched_class == &fair_sched_class && !WARP_IS_THROTTLED(p), rt = queued && p->sched_class == &rt_sched_class;
 	bool dl = queued && p->sched_class == &dl_sched_class;
 
 	if (fair != !!p->se.on_rq)
@@ -264,15 +293,19 @@ static const char *warp_task_copies(struct task_struct *p)
 	if (p->policy == SCHED_DEADLINE && !(p->dl.flags & SCHED_FLAG_SUGOV) && p->dl.dl_bw != warp_share(&p->dl))
 		return WARP_WRONG("%s has a share of %llu, and its parameters are one of %llu", p->comm, p->dl.dl_bw,
 				  warp_share(&p->dl));
-	if (p->cpus_ptr == &p->cpus_mask ? p->nr_cpus_allowed != cpumask_weight(&p->cpus_mask) : !p->migration_disabled)
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 11, 0)
+	if (p->cpus_ptr != &p->cpus_mask && p->migration_disabled)
+		return NULL;
+#endif
+	if (p->cpus_ptr != &p->cpus_mask || p->nr_cpus_allowed != cpumask_weight(&p->cpus_mask))
 		return WARP_WRONG("%s may use %u CPUs, and counts %d", p->comm, cpumask_weight(p->cpus_ptr), p->nr_cpus_allowed);
 	return NULL;
 }
 
 static const char *warp_task_pressure(struct task_struct *p)
 {
-#ifdef CONFIG_PSI
-	bool runs = p->on_rq == TASK_ON_RQ_QUEUED && !p->se.sched_delayed;
+#if defined(CONFIG_PSI) && LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 0)
+	bool runs = p->on_rq == TASK_ON_RQ_QUEUED && !WARP_SLEEPS_QUEUED(p);
 
 	if (static_branch_likely(&psi_disabled))
 		return NULL;
@@ -290,7 +323,7 @@ const char *warp_race_task_state(struct task_struct *p, bool at_end)
 {
 	const char *why = NULL;
 
-	if (p->__state == TASK_NEW || p->sched_class == &stop_sched_class || p->on_rq == TASK_ON_RQ_MIGRATING ||
+	if (WARP_STATE(p) == TASK_NEW || p->sched_class == &stop_sched_class || p->on_rq == TASK_ON_RQ_MIGRATING ||
 	    raw_spin_is_locked(&p->pi_lock))
 		return NULL;
 	why = warp_task_classes(p);
@@ -385,16 +418,21 @@ static const char *warp_busy(int cpu, bool at_end)
 static const char *warp_flags(int cpu)
 {
 	struct rq *rq = cpu_rq(cpu);
-	struct sched_dl_entity *server = &rq->fair_server;
 
 	if (rq->ttwu_pending)
 		return WARP_WRONG("cpu%d: woken tasks are on their way to it, as it says, and none is", cpu);
-	if (rq->active_balance || rq->push_busy)
+	if (rq->active_balance)
 		return WARP_WRONG("cpu%d: its stopper is to move a task, as it says, and nobody asked that", cpu);
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 11, 0)
+	if (rq->push_busy)
+		return WARP_WRONG("cpu%d: its stopper is to push a task away, as it says, and nobody asked that", cpu);
+#endif
 	if (!is_idle_task(rq->curr) && tick_nohz_tick_stopped_cpu(cpu))
 		return WARP_WRONG("cpu%d runs %s without ticks", cpu, rq->curr->comm);
-	if (WARP_DL_SERVER(server) && server->dl_throttled && !hrtimer_active(&server->dl_timer))
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 0)
+	if (WARP_DL_SERVER(&rq->fair_server) && rq->fair_server.dl_throttled && !hrtimer_active(&rq->fair_server.dl_timer))
 		return WARP_WRONG("cpu%d: its fair server waits for its time, and no timer will tell it", cpu);
+#endif
 #ifdef CONFIG_SCHED_CLASS_EXT
 	if (is_idle_task(rq->curr) && rq->scx.local_dsq.nr)
 		return WARP_WRONG("cpu%d is idle, and its own queue of sched_ext has tasks", cpu);
@@ -410,7 +448,7 @@ const char *warp_race_rest_state(bool at_end)
 	for_each_online_cpu(cpu) {
 		if (!why && cpu_active(cpu) && !atomic_long_read(&sched_domains_mutex.owner))
 			why = warp_busy(cpu, at_end);
-		if (!why && !raw_spin_is_locked(&cpu_rq(cpu)->__lock))
+		if (!why && !raw_spin_is_locked(WARP_RQ_LOCK(cpu_rq(cpu))))
 			why = warp_flags(cpu);
 	}
 	return why;
