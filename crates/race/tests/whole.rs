@@ -398,3 +398,32 @@ fn edits_mend_what_the_unmodified_kernel_shows() {
         assert!(texts.is_empty(), "{edit}: {texts:?}");
     }
 }
+
+const HELD_BACK: &str = "a deadline task is held back until it has time again, and no timer will end that";
+const BUSY: &str = "its cache counts more busy CPUs than there are";
+
+/// What the checks found of 6.12 they find of other series, and the edit mends it there, too.
+#[test]
+#[ignore = "long: builds a kernel with points"]
+fn edits_mend_what_5_10_shows() {
+    is_mended("5.10", "held-back-outside", "class-dl", (2000, 2), HELD_BACK);
+    is_mended("5.10", "weight-of-domain", "hotplug-dl", (1500, 2), BUSY);
+}
+
+#[test]
+#[ignore = "long: builds kernels with points"]
+fn edits_mend_what_6_1_and_7_2_show() {
+    is_mended("6.1", "held-back-outside", "class-dl", (1500, 3), HELD_BACK);
+    is_mended("6.1", "weight-of-domain", "hotplug-rt", (300, 2), BUSY);
+    is_mended("7.2", "held-back-outside", "class-dl", (1500, 3), HELD_BACK);
+}
+
+/// So many schedules from a seed on show this text, and with the edit none does.
+fn is_mended(series: &str, edit: &str, scenario_name: &str, (schedules, seed): (u64, u64), text: &str) {
+    for seeded in ["", edit] {
+        let plan = Plan { seed, findings: 20, ..plan_of(kernel(series, seeded), schedules) };
+        let explored = plan.explore(&scenario(scenario_name)).unwrap();
+        let shows = explored.findings.iter().any(|finding| finding.text.contains(text));
+        assert_eq!(shows, seeded.is_empty(), "{series} {scenario_name} '{seeded}'");
+    }
+}

@@ -77,7 +77,7 @@ static unsigned long warp_pushes_away;
 
 static const char *warp_callbacks(int cpu)
 {
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 13, 0)	/* before, callbacks come when the lock has been given up; 5.10 has no pushing away */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 13, 0)	/* 5.10 makes its calls behind the lock, and pushes nobody away */
 	struct rq *rq = cpu_rq(cpu);
 
 	if (cpu_active(cpu)) {

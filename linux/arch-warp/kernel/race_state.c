@@ -265,7 +265,8 @@ static const char *warp_ext_task(struct task_struct *p)
 static const char *warp_task_classes(struct task_struct *p)
 {
 	bool queued = p->on_rq == TASK_ON_RQ_QUEUED;
-	bool fair = queued && p->sched_class == &fair_sched_class && !WARP_IS_THROTTLED(p), rt = queued && p->sched_class == &rt_sched_class;
+	bool fair = queued && p->sched_class == &fair_sched_class && !WARP_IS_THROTTLED(p);
+	bool rt = queued && p->sched_class == &rt_sched_class;
 	bool dl = queued && p->sched_class == &dl_sched_class;
 
 	if (fair != !!p->se.on_rq)
