@@ -47,6 +47,7 @@ fn linux_6_12_does_what_its_formulas_say() {
 }
 
 #[test]
+#[ignore = "long: builds Linux 6.1"]
 fn linux_6_1_does_what_its_formulas_say() {
     every_scenario("6.1", &BuildOptions::default());
 }
