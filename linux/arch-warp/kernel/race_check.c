@@ -14,7 +14,6 @@
 #include <linux/slab.h>
 #include "../../../kernel/sched/sched.h"
 #include "race_read.h"
-#include "versions.h"
 #include "warp.h"
 
 static char warp_race_why[256];

@@ -17,7 +17,6 @@
 #include <linux/sched/isolation.h>
 #include <linux/slab.h>
 #include "../../../kernel/sched/sched.h"
-#include "versions.h"
 #include "race_read.h"
 #include "warp.h"
 
@@ -73,11 +72,10 @@ static const char *warp_leaves(int cpu)
 }
 
 /* A CPU that goes off pushes tasks away from the first time on that it says so; no other callback outlives its lock. */
-static unsigned long warp_pushes_away;
-
 static const char *warp_callbacks(int cpu)
 {
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 13, 0)	/* 5.10 makes its calls behind the lock, and pushes nobody away */
+	static unsigned long warp_pushes_away;
 	struct rq *rq = cpu_rq(cpu);
 
 	if (cpu_active(cpu)) {

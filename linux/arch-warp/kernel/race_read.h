@@ -5,7 +5,7 @@
  */
 #ifndef WARP_RACE_READ_H
 #define WARP_RACE_READ_H
-#include <linux/version.h>
+#include "versions.h"
 
 /*
  * The sources that were read for race_lists.c and race_state.c: 5.10, 6.1, the later 6.12 and 7.2. WARP_HAS_ZERO_VRUNTIME

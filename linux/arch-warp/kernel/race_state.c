@@ -18,7 +18,6 @@
 #include <linux/sched/isolation.h>
 #include <linux/tick.h>
 #include "../../../kernel/sched/sched.h"
-#include "versions.h"
 #include "race_read.h"
 #include "warp.h"
 
@@ -44,10 +43,10 @@ static struct sched_entity *warp_entity(struct rb_node *node)
 	return node ? rb_entry(node, struct sched_entity, run_node) : NULL;
 }
 
+#if WARP_EEVDF
 /* What a tree's node says of those below it, for the search of who may run. */
 static bool warp_is_joined(struct sched_entity *se)
 {
-#if WARP_EEVDF
 	struct sched_entity *children[] = { warp_entity(se->run_node.rb_left), warp_entity(se->run_node.rb_right) };
 	u64 vruntime = se->vruntime, slice = se->slice;
 
@@ -59,10 +58,8 @@ static bool warp_is_joined(struct sched_entity *se)
 		slice = min(slice, children[n]->min_slice);
 	}
 	return se->min_vruntime == vruntime && se->min_slice == slice;
-#else
-	return true;
-#endif
 }
+#endif
 
 /* Sums over a fair queue: weights and lags of those in the tree; idle entities on its level, and idle tasks below. */
 static const char *warp_fair_sums(int cpu, struct cfs_rq *cfs_rq)
@@ -179,7 +176,7 @@ static const char *warp_periods(void)
 
 static const char *warp_rt_state(int cpu)
 {
-#if !defined(CONFIG_RT_GROUP_SCHED)
+#ifndef CONFIG_RT_GROUP_SCHED
 	struct rt_rq *rt_rq = &cpu_rq(cpu)->rt;
 	struct task_struct *p;
 	unsigned int turns = 0;

@@ -124,12 +124,8 @@ impl Held {
     /// What it waits for has changed, as often as it waits for that.
     fn is_changed(&self) -> bool {
         let is_last = !matches!(self.ends, Some(Until::ChangedNow { times: 2.., .. }));
-        is_last && self.now().is_some_and(|value| value != self.was)
-    }
-
-    /// What is at the address now, if it waits for a change there.
-    fn now(&self) -> Option<u64> {
-        self.ends.and_then(Until::memory).map(|(address, size)| value(address, size))
+        let memory = self.ends.and_then(Until::memory);
+        is_last && memory.is_some_and(|(address, size)| value(address, size) != self.was)
     }
 
     /// Point by point: whether a change is the last that it waits for. Then it goes on, whatever else changes.
