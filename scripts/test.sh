@@ -6,15 +6,19 @@ all=${1:-}
 
 step() { printf '\n== %s\n' "$*" >&2; }
 
-step "format and lints"
+step "format and lints; meanwhile real Linux 6.12 (built once, then cached)"
+kernels=$(mktemp)
+built=
+trap '[ -z "$built" ] || kill "$built"; rm -f "$kernels"' EXIT
+{ target/release/schedlab linux add 6.12 && target/release/schedlab linux add 6.12 --with scx; } >"$kernels" 2>&1 &
+built=$!
 cargo fmt --all --check
 cargo clippy --workspace --all-targets --release --quiet -- -D warnings
 command -v shellcheck >/dev/null || scripts/setup.sh shellcheck
 if command -v shellcheck >/dev/null; then shellcheck --severity=warning scripts/*.sh .ci/run; else echo 'there is no shellcheck: scripts are not checked' >&2; fi
-
-step "real Linux 6.12 (built once, then cached)"
-target/release/schedlab linux add 6.12
-target/release/schedlab linux add 6.12 --with scx
+wait "$built" || { built=; cat "$kernels" >&2; exit 1; }
+built=
+tail -n 1 "$kernels" >&2
 
 step "tests"
 if [ "$all" = --all ]; then
@@ -28,7 +32,7 @@ if [ "$all" = --all ]; then
 	scripts/setup.sh slurmctld:/usr/sbin/slurmctld slurmd:/usr/sbin/slurmd slurm-client:sbatch munge:/usr/sbin/munged
 	PYTHON=$(scripts/venv.sh test)/bin/python scripts/slurm.sh || [ $? = 77 ] # (77: this user cannot start a node)
 else
-	cargo test --workspace --release --no-fail-fast
+	RUSTC_WRAPPER=$PWD/scripts/rustc-tests.sh cargo test --workspace --release --no-fail-fast
 	step "Python: wheel, tests, two notebooks"
 	scripts/python.sh
 fi

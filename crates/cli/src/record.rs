@@ -134,15 +134,18 @@ pub(crate) fn record(args: &RecordArgs, ui: &Ui) -> Result<()> {
     }
 }
 
+/// Pairs of slices per type of event.
+pub(crate) const OVERHEAD_PAIRS: u32 = 41;
+
 /// How overhead is measured: the loads are this program's own.
-pub(crate) fn overhead_options(runs: u32) -> Result<OverheadOptions> {
+pub(crate) fn overhead_options(pairs: u32, runs: u32) -> Result<OverheadOptions> {
     let program = std::env::current_exe().map_err(Failure::input)?;
     let load_program = vec![program.into(), "record".into(), "--load".into()];
-    Ok(OverheadOptions { pairs: 41, runs, load_program })
+    Ok(OverheadOptions { pairs, runs, load_program })
 }
 
 fn measure_overhead(runs: u32, to: Option<&Path>, ui: &Ui) -> Result<()> {
-    let options = overhead_options(runs)?;
+    let options = overhead_options(OVERHEAD_PAIRS, runs)?;
     let step = ui.step("measuring");
     let overhead = overhead::measure(&options, &mut |what| step.now(what)).map_err(Failure::input)?;
     drop(step);

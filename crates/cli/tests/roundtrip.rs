@@ -275,28 +275,34 @@ fn hand_written_workloads_come_back() {
         - BLOCK 2 2ms\n- WAKEUP 2 40ms\n- PRIO 2 1ms policy=normal affinity=0\n- EXIT 2 2ms\n\
         - PRIO 3 1ms policy=normal\n- EXIT 3 2ms\n- EXIT 4 3ms\n";
     let all = hand.iter().map(|(name, text)| (*name, text.as_str()));
-    let all = all.chain([("yields", yields), ("settings", settings)]);
-    for (name, text) in all {
-        let mut workload = schedlab_workload::parse_text(name, text.as_bytes()).unwrap();
-        // number 2 is every Linux' kthreadd, so that an export would choose another
-        workload.tasks.iter_mut().for_each(|task| task.pid += 1000);
-        for sched in ["fifo", "linux-6.12"] {
-            if sched.starts_with("linux") && !has_linux() {
-                continue;
-            }
-            let trip = run(&workload, sched, if name == "settings" { 2 } else { 1 });
-            for form in ["run.dat", "run.pftrace"] {
-                let (_, shift_ns) = export(&trip, form);
-                let again = import(&trip.path(form));
-                compare(&format!("{name} under {sched}, {form}"), &workload, &again, shift_ns);
-                if name == "settings" {
-                    let start = |w: &Workload, pid| {
-                        let task = w.tasks.iter().find(|task| task.pid == pid).unwrap();
-                        (task.params, task.affinity.clone())
-                    };
-                    for pid in [1003, 1004] {
-                        assert_eq!(start(&again, pid), start(&workload, pid), "{pid} under {sched}, {form}");
-                    }
+    std::thread::scope(|scope| {
+        for (name, text) in all.chain([("yields", yields), ("settings", settings)]) {
+            scope.spawn(move || comes_back(name, text));
+        }
+    });
+}
+
+/// Under each scheduler and in both forms.
+fn comes_back(name: &str, text: &str) {
+    let mut workload = schedlab_workload::parse_text(name, text.as_bytes()).unwrap();
+    // number 2 is every Linux' kthreadd, so that an export would choose another
+    workload.tasks.iter_mut().for_each(|task| task.pid += 1000);
+    for sched in ["fifo", "linux-6.12"] {
+        if sched.starts_with("linux") && !has_linux() {
+            continue;
+        }
+        let trip = run(&workload, sched, if name == "settings" { 2 } else { 1 });
+        for form in ["run.dat", "run.pftrace"] {
+            let (_, shift_ns) = export(&trip, form);
+            let again = import(&trip.path(form));
+            compare(&format!("{name} under {sched}, {form}"), &workload, &again, shift_ns);
+            if name == "settings" {
+                let start = |w: &Workload, pid| {
+                    let task = w.tasks.iter().find(|task| task.pid == pid).unwrap();
+                    (task.params, task.affinity.clone())
+                };
+                for pid in [1003, 1004] {
+                    assert_eq!(start(&again, pid), start(&workload, pid), "{pid} under {sched}, {form}");
                 }
             }
         }

@@ -29,6 +29,8 @@ fn every_figure_has_its_table() {
         "1",
         "--overhead-runs",
         "0",
+        "--overhead-pairs",
+        "5",
         "-o",
         out,
         "--json",

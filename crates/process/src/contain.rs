@@ -491,24 +491,6 @@ mod tests {
         }
     }
 
-    /// What a run saves by a filter that was compiled before. Prints both times; the second is what a run pays.
-    #[test]
-    fn a_prepared_cell_costs_less() {
-        let least = |what: &dyn Fn()| {
-            let once = |_| {
-                let begin = std::time::Instant::now();
-                what();
-                begin.elapsed()
-            };
-            (0..200).map(once).min().unwrap_or_default()
-        };
-        let cell = Cell::prepare().unwrap();
-        let compiled = least(&|| drop(std::hint::black_box(Cell::prepare())));
-        let filled_in = least(&|| drop(std::hint::black_box(cell.filter_of(7))));
-        eprintln!("compiled {compiled:?}, filled in {filled_in:?}, {} steps", cell.filter.len());
-        assert!(filled_in * 5 < compiled, "{filled_in:?} is not a fifth of {compiled:?}");
-    }
-
     #[test]
     fn memory_has_an_end_in_a_cell() {
         let status = in_cell(|| {

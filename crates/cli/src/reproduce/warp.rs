@@ -39,8 +39,12 @@ pub(crate) struct WarpArgs {
     /// types of event alone.
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub overhead_runs: u32,
+    /// Pairs of slices of 15 ms for each type of event, one with it recorded and one without.
+    #[arg(long, value_name = "N", default_value_t = crate::record::OVERHEAD_PAIRS)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    pub overhead_pairs: u32,
     /// Leave out what tracing costs.
-    #[arg(long, conflicts_with = "overhead_runs")]
+    #[arg(long, conflicts_with_all = ["overhead_runs", "overhead_pairs"])]
     pub no_overhead: bool,
     #[command(flatten)]
     pub output: OutputArgs,
@@ -101,7 +105,7 @@ fn tracing(args: &WarpArgs, ui: &Ui) -> Result<(Vec<Overhead>, String)> {
     }
     let runs = args.overhead_runs;
     let step = ui.step("measuring what tracing costs");
-    let options = crate::record::overhead_options(runs)?;
+    let options = crate::record::overhead_options(args.overhead_pairs, runs)?;
     let measured = match overhead::measure(&options, &mut |what| step.now(what)) {
         Ok(measured) => measured,
         Err(error) if error.is_unavailable() => {
