@@ -26,65 +26,21 @@ done
 [ -x "$schedlab" ] || missing "$schedlab is missing; 'make build' makes it"
 
 # 1. The source: the package's tarball, of which the simulation is built, too.
-"$schedlab" --quiet linux add 6.12 >/dev/null
-tarball=/usr/src/linux-source-6.12.tar.xz
-[ -f $tarball ] || tarball=$(find "$cache/linux/downloads" -name 'linux-source-6.12_*.tar.xz' 2>/dev/null | sort | tail -n 1)
-[ -f "$tarball" ] || missing "no linux-source-6.12.tar.xz; 'apt-get install linux-source-6.12' brings it"
-sum=$(sha256sum "$tarball" | cut -c 1-12)
-tree=$home/$sum/linux-source-6.12
+. "$here/scripts/x86-tree.sh"
 mkdir -p "$home"
 exec 9>"$home/lock" && flock 9
-if [ ! -f "$home/$sum/complete" ]; then
-    say "unpacking $tarball"
-    rm -rf "${home:?}/$sum"
-    mkdir -p "$home/$sum"
-    # what no object of this kernel needs stays in the tarball; Kconfig files do not
-    top=linux-source-6.12
-    nice -n 10 tar -xJf "$tarball" -C "$home/$sum" --exclude="$top/Documentation/*/*" --exclude="$top/arch/[a-wyz]*.[chS]" \
-        --exclude="$top/arch/*.dts*" --exclude="$top/sound/*.[ch]" --exclude="$top/drivers/gpu/*.[ch]" --exclude="$top/drivers/net/*.[ch]" \
-        --exclude="$top/drivers/media/*.[ch]" --exclude="$top/drivers/infiniband/*.[ch]" --exclude="$top/net/*.c" --exclude="$top/tools/perf/*" \
-        --exclude="$top/tools/testing/*"
-    cp "$tree/kernel/sched/fair.c" "$home/$sum/fair.c.unchanged"
-    touch "$home/$sum/complete"
-fi
-
-# The tree's fair.c, as it is to be: written only if that changes something, so that make compiles only what it must.
-edit_tree() { # unchanged | changed
-    python3 - "$edit" "$home/$sum/fair.c.unchanged" "$tree" "$1" <<'PYTHON'
-import os, sys, tomllib
-edits, unchanged, tree, state = sys.argv[1:]
-text = open(unchanged).read()
-path = os.path.join(tree, "kernel/sched/fair.c")
-for edit in tomllib.load(open(edits, "rb"))["edit"] if state == "changed" else []:
-    if edit["file"] != "kernel/sched/fair.c" or text.count(edit["old"]) != 1:
-        sys.exit(f"port-back: {edits}: the text to replace occurs {text.count(edit['old'])} times in {edit['file']}, not once")
-    text = text.replace(edit["old"], edit["new"])
-if open(path).read() != text:
-    open(path + ".new", "w").write(text)
-    os.replace(path + ".new", path)
-PYTHON
-}
+x86_tree "$home"
 
 # 2. Real kernels of that tree, unchanged and changed: the second compiles one file.
-compiler=$(gcc --version | head -n 1)
-build=$home/$sum/build-x86
-build_kernel() { # unchanged | changed
-    nice -n 10 make -s -C "$tree" O="$build" KCONFIG_ALLCONFIG="$config" allnoconfig >"$build/build.log" 2>&1 || return
-    nice -n 10 make -s -C "$tree" O="$build" -j"$(nproc)" KBUILD_BUILD_TIMESTAMP='Thu Jan  1 00:00:00 UTC 2026' KBUILD_BUILD_USER=schedlab \
-        KBUILD_BUILD_HOST=port-back LOCALVERSION="-$1" bzImage >>"$build/build.log" 2>&1
-}
-key=$({ echo "$sum $compiler"; cat "$config" "$edit"; } | sha256sum | cut -c 1-12)
+key=$({ echo "$sum $(gcc --version | head -n 1)"; cat "$config" "$edit"; } | sha256sum | cut -c 1-12)
 for state in unchanged changed; do
     image=$home/images/$key/$state
     [ -f "$image/bzImage" ] && continue
-    edit_tree $state
-    mkdir -p "$build" "$image"
+    if [ $state = changed ]; then edit_tree "$edit"; else edit_tree; fi
+    mkdir -p "$image"
     began=$(date +%s)
-    say "building the $state kernel for x86-64 (minutes; log: $build/build.log)"
-    if ! build_kernel $state; then
-        tail -n 20 "$build/build.log" >&2
-        missing "the kernel does not build; see $build/build.log"
-    fi
+    say "building the $state kernel for x86-64 (minutes; log: $home/$sum/build-x86/build.log)"
+    build_x86 "$home/$sum/build-x86" $state "$config"
     cp "$build/.config" "$image/config"
     cp "$build/arch/x86/boot/bzImage" "$image/bzImage.new"
     mv "$image/bzImage.new" "$image/bzImage"
@@ -92,7 +48,7 @@ for state in unchanged changed; do
 done
 
 # 3. The simulation of the changed tree, by the same source: built again now, if anything in the tree has changed.
-edit_tree changed
+edit_tree "$edit"
 "$schedlab" --quiet linux add --source "$tree" --name port-back >/dev/null
 
 # 4. Four pairs, three cases each.

@@ -40,6 +40,9 @@ fn calls() {
         libc::sem_init(&mut semaphore, 0, 0);
         libc::sem_post(&mut semaphore);
         libc::sem_wait(&mut semaphore);
+        libc::sem_trywait(&mut semaphore); // empty: takes nothing
+        libc::sem_post(&mut semaphore);
+        libc::sem_trywait(&mut semaphore);
 
         let (mut from, mut to) = ([0; 2], [0; 2]);
         assert!(libc::pipe(from.as_mut_ptr()) == 0 && libc::pipe(to.as_mut_ptr()) == 0);
@@ -126,4 +129,11 @@ fn calls_at_futexes_locks_counters_and_queues_are_recorded() {
     };
     pair(SyncOp::MutexLock(MutexKind::default()), SyncOp::MutexUnlock);
     pair(SyncOp::SemaphorePost, SyncOp::SemaphoreWait);
+    let semaphore: Vec<SyncOp> = syncs
+        .iter()
+        .map(|call| call.what)
+        .filter(|what| [SyncOp::SemaphorePost, SyncOp::SemaphoreWait].contains(what))
+        .collect();
+    let (post, wait) = (SyncOp::SemaphorePost, SyncOp::SemaphoreWait);
+    assert_eq!(semaphore, [post, wait, post, wait]);
 }

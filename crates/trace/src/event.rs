@@ -467,7 +467,7 @@ fn futex_op(operation: i64, value: u32, ret: i32) -> Option<(SyncOp, u32)> {
 }
 
 /// Functions of the C library, by the number that `call` has: their names, and what they do.
-pub const LOCK_CALLS: [(&str, LockCall); 14] = [
+pub const LOCK_CALLS: [(&str, LockCall); 16] = [
     ("pthread_mutex_lock", LockCall::Lock),
     ("pthread_mutex_timedlock", LockCall::Lock),
     ("pthread_mutex_clocklock", LockCall::Lock),
@@ -482,6 +482,8 @@ pub const LOCK_CALLS: [(&str, LockCall); 14] = [
     ("sem_timedwait", LockCall::Take),
     ("sem_post", LockCall::Post),
     ("pthread_barrier_wait", LockCall::Barrier),
+    ("sem_trywait", LockCall::TryTake),
+    ("sem_clockwait", LockCall::Take),
 ];
 
 /// What a function of the C library does.
@@ -501,6 +503,8 @@ pub enum LockCall {
     Broadcast,
     /// Takes one of a semaphore.
     Take,
+    /// Takes one if there is any; `room` is how many there were when the function began.
+    TryTake,
     /// Adds one.
     Post,
     /// Comes to a barrier.
@@ -527,7 +531,8 @@ pub(crate) fn sync_call(
             LockCall::Wait => (SyncOp::ConditionWait, 0),
             LockCall::Signal => (SyncOp::ConditionSignal, 0),
             LockCall::Broadcast => (SyncOp::ConditionBroadcast, 0),
-            LockCall::Take => (SyncOp::SemaphoreWait, 0),
+            LockCall::TryTake if room == 0 => return None,
+            LockCall::Take | LockCall::TryTake => (SyncOp::SemaphoreWait, 0),
             LockCall::Post => (SyncOp::SemaphorePost, 0),
             LockCall::Barrier => (SyncOp::BarrierWait, room),
         }

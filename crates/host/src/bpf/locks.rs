@@ -5,7 +5,8 @@
 //! pthread_cond_wait(0x7f..38, 0x7f..10)      other: the mutex
 //! ```
 //!
-//! The event comes when the function begins. The futex in a mutex or semaphore has the same address, and so the same
+//! The event comes when the function begins; what is in a semaphore then says whether `sem_trywait` will take one
+//! (Python tries that before it waits, at each of its locks). The futex in a mutex or semaphore has the same address, and so the same
 //! key: the calls of `futex` tell who waited, and until when. Each function is found in the symbols of the library's
 //! file; programs that bring a library of their own, or lock without one (Go), are not seen.
 
@@ -34,7 +35,7 @@ impl LockFunction {
     fn detail(self) -> Option<i32> {
         match self.call() {
             LockCall::Lock | LockCall::Try | LockCall::Unlock => Some(16),
-            LockCall::Take | LockCall::Post | LockCall::Barrier => Some(8),
+            LockCall::Take | LockCall::TryTake | LockCall::Post | LockCall::Barrier => Some(8),
             LockCall::Wait | LockCall::Signal | LockCall::Broadcast => None,
         }
     }
@@ -74,6 +75,14 @@ impl Generator<'_> {
         }
         asm.add_reg(R8, R3);
         asm.store(Size::Long, FRAME, KEY, R8);
+        if self.lock.call() == LockCall::TryTake {
+            // the first word of a sem_t, less the bit by which musl says that somebody waits
+            asm.load(Size::Long, R3, R6, self.offset("pt_regs", "di")?);
+            read_user(asm, 4);
+            asm.load(Size::Word, R2, FRAME, WORD);
+            asm.and(R2, i32::MAX);
+            asm.store(Size::Word, FRAME, ROOM, R2);
+        }
         if self.lock.call() == LockCall::Wait {
             asm.load(Size::Long, R1, R6, self.offset("pt_regs", "si")?);
             asm.add_reg(R1, R3);
