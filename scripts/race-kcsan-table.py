@@ -5,7 +5,8 @@
     race-kcsan-table.py --read LOG REPORTS BUG SEED SECONDS     adds a run's rows: what its console says
     race-kcsan-table.py --table REPORTS                         the table of docs/race-scoreboard.md
 
-A row: the bug, the seed, the storm's seconds, its operations ("-": the kernel hung or died first), what was reported, how often.
+A row: the bug, the seed, the storm's seconds, its operations ("-": the kernel hung or died first), what was reported,
+how often.
 """
 
 import collections
@@ -19,9 +20,9 @@ KINDS = [
     (re.compile(r"WARNING: CPU: \d+ PID: \d+ at (\S+?):\d+ (\w+)"), lambda m: f"warning: {m[1]} {m[2]}"),
     (re.compile(r"(list_(?:add|del) corruption)"), lambda m: m[1]),
     (re.compile(r"(kernel BUG at \S+?):\d+"), lambda m: m[1]),
-    (re.compile(r"(BUG: kernel NULL pointer dereference|BUG: unable to handle page fault|general protection fault)"), lambda m: m[1]),
-    (re.compile(r"(soft lockup|rcu_\w+ detected (?:expedited )?stalls|detected stalls on CPUs)"), lambda m: m[1]),
-    (re.compile(r"(BUG: scheduling while atomic|DEBUG_LOCKS_WARN_ON|bad: scheduling from the idle thread)"), lambda m: m[1]),
+    (re.compile(r"(BUG: kernel NULL pointer dereference|BUG: unable to handle page fault)"), lambda m: m[1]),
+    (re.compile(r"(general protection fault|soft lockup|detected stalls on CPUs)"), lambda m: m[1]),
+    (re.compile(r"(BUG: scheduling while atomic|bad: scheduling from the idle thread)"), lambda m: m[1]),
 ]
 
 

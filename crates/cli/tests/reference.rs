@@ -99,7 +99,8 @@ fn all(schema: &Value, place: &str, names: &mut BTreeSet<String>) {
 
 /// What these runs do not show: a sched_ext scheduler's counts; tasks and threads of which a recorder lost sight.
 fn is_rare(name: &str) -> bool {
-    name == ".scheduler" || name.contains("tasks[].unknown") || name.contains("kernel_threads[].unknown")
+    let lost = name.starts_with(".known_tasks") || name.contains("tasks[].unknown");
+    name == ".scheduler" || lost || name.contains("kernel_threads[].unknown")
 }
 
 #[test]

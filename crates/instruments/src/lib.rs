@@ -50,7 +50,7 @@ pub use summary::{
     CpuStats, LONGEST_STRETCHES, LONGEST_WAITS, LongWait, Summary, SystemStats, TaskStats, TimeNotConserved,
     summarize, summarize_seen,
 };
-pub use unknown::{Quantity, WhyUnknown};
+pub use unknown::{KnownTasks, Quantity, WhyUnknown};
 pub use verify::{VIOLATIONS_KEPT, Verification, Violation, verify};
 pub use waited_for::{IDLE_EXIT_NS, Owner, WaitedFor, hidden_stays, waited_for};
 pub use wasted::{

@@ -10,9 +10,10 @@
 //! ```
 //!
 //! A number is unknown if what nobody saw could change it. So a task that nobody lost sight of has known waits,
-//! even where those of others are hidden.
+//! even where those of others are hidden. One task that was lost makes the machine's sums unknown; [`KnownTasks`] are
+//! the sums of the others.
 
-use crate::{CpuStats, Summary, TaskStats};
+use crate::{CpuStats, Distribution, Summary, TaskStats};
 use schedlab_log::{Fact, Hidden, ObservedBy};
 use std::fmt;
 
@@ -90,7 +91,45 @@ impl Gaps {
     }
 }
 
+/// Sums of the tasks whose waits are known, where those of others are not.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct KnownTasks {
+    /// How many they are.
+    pub tasks: usize,
+    /// Of how many.
+    pub of: usize,
+    /// Their waits while runnable.
+    pub run_delay: Distribution,
+    /// Their waits after a wakeup.
+    pub wakeup_latency: Distribution,
+    /// Their time on CPUs.
+    pub cpu_ns: u64,
+    /// Their switch-outs by blocking or exiting.
+    pub switches_voluntary: u64,
+    /// Their switch-outs while runnable.
+    pub switches_involuntary: u64,
+    /// Their runs on another CPU than the one before.
+    pub migrations: u64,
+}
+
 impl Summary {
+    /// What is known of the tasks that nobody lost sight of; `None`: of all tasks, or of none.
+    pub fn known_tasks(&self) -> Option<KnownTasks> {
+        self.why_unknown(Quantity::Waiting)?;
+        let mut sum = KnownTasks { of: self.tasks.len(), ..KnownTasks::default() };
+        let is_known = |task: &&TaskStats| self.task_why_unknown(task, Quantity::Waiting).is_none();
+        for task in self.tasks.iter().filter(is_known) {
+            sum.tasks += 1;
+            sum.run_delay.merge(&task.run_delay);
+            sum.wakeup_latency.merge(&task.wakeup_latency);
+            sum.cpu_ns += task.cpu_ns;
+            sum.switches_voluntary += task.switches_voluntary;
+            sum.switches_involuntary += task.switches_involuntary;
+            sum.migrations += task.migrations;
+        }
+        (sum.tasks > 0).then_some(sum)
+    }
+
     /// Why this number of the machine is unknown; `None`: it is known.
     pub fn why_unknown(&self, what: Quantity) -> Option<WhyUnknown> {
         if self.hidden.is_nothing() {
@@ -201,6 +240,9 @@ mod tests {
             Quantity::IdleWhileWaiting,
         ];
         assert_eq!(machine.map(|what| s.why_unknown(what)), [None, stops, idle, stops, idle]);
+        let known = s.known_tasks().unwrap();
+        assert_eq!((known.tasks, known.of, known.cpu_ns), (1, 2, b.cpu_ns));
+        assert_eq!(known.run_delay, b.run_delay);
         // beside cpu0, which may idle, t0 may wait: from 1 to 2 and from 3 to 4
         assert_eq!(s.system.conservation.unknown_ns, 2_000_000);
         assert_eq!(
@@ -237,6 +279,7 @@ mod tests {
         for what in [Quantity::CpuTime, Quantity::Waiting, Quantity::Idle, Quantity::IdleWhileWaiting] {
             assert_eq!(s.why_unknown(what), None);
         }
+        assert_eq!(s.known_tasks(), None);
         assert!(s.tasks.iter().all(|task| task.off_cpu_ns + task.unseen_ns == 0));
     }
 }

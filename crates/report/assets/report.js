@@ -627,10 +627,14 @@ function comparison() {
 function tiles(run) {
   const machine = run.duration_ns * run.cpus, seconds = Math.max(1e-9, run.duration_ns / 1e9);
   const tile = (value, name, more) => el("div", { class: "tile" }, el("b", {}, value), el("span", {}, name), el("small", {}, more));
+  const waits = (what, name) => {
+    const d = (run.known_tasks || run)[what];
+    return tile(time(d[D.p99]), name, `median ${time(d[D.p50])}, max ${time(d[D.max])}${run.known_tasks ? `; ${run.known_tasks.text}` : ""}`);
+  };
   return el("div", { class: "tiles" },
     tile(percent(machine - run.idle_ns, machine), "CPUs busy", `${time(run.task_ns)} of tasks' CPU time`),
-    tile(time(run.run_delay[D.p99]), "run delay, p99", `median ${time(run.run_delay[D.p50])}, max ${time(run.run_delay[D.max])}`),
-    tile(time(run.wakeup_latency[D.p99]), "wait after a wakeup, p99", `median ${time(run.wakeup_latency[D.p50])}, max ${time(run.wakeup_latency[D.max])}`),
+    waits("run_delay", "run delay, p99"),
+    waits("wakeup_latency", "wait after a wakeup, p99"),
     tile(count(run.switches / seconds), "switches per second", `${count(run.switches)} in all`),
     tile(count(run.migrations), "migrations", `${count(run.migrations / seconds)} per second; ${count(run.assignments[0] + run.assignments[1])} assignments to another CPU, ${count(run.assignments[1])} of them of the scheduler's own threads`),
     tile(time(run.idle_while_waiting[0]), "a CPU idle while work waits", !isKnown(run.idle_while_waiting[0]) ? "" : run.idle_while_waiting[0] ? `longest ${time(run.idle_while_waiting[1])}` : "never"));

@@ -100,6 +100,11 @@ fn run(run: &RunReport) -> Value {
         "idle_while_waiting": idle_while_waiting,
         "run_delay": distribution(&system.run_delay, waiting),
         "wakeup_latency": distribution(&system.wakeup_latency, waiting),
+        "known_tasks": summary.known_tasks().map(|seen| json!({
+            "text": crate::worst::known_text(run.view(), &seen),
+            "run_delay": distribution(&seen.run_delay, None),
+            "wakeup_latency": distribution(&seen.wakeup_latency, None),
+        })),
         "run_delay_bins": if waiting.is_some() { Vec::new() } else { bins(&system.run_delay) },
         "wakeup_latency_bins": if waiting.is_some() { Vec::new() } else { bins(&system.wakeup_latency) },
         "per_cpu": summary.cpus.iter().map(|cpu| {

@@ -15,7 +15,7 @@ use crate::RunView;
 use schedlab_instruments::Quantity::{
     Assignments, Blocked, CpuTime, Exit, Idle, IdleWhileWaiting, Queue, Stops, Waiting, Wakeups,
 };
-use schedlab_instruments::{CpuStats, Distribution, Summary, TaskStats, WhyUnknown};
+use schedlab_instruments::{CpuStats, Distribution, KnownTasks, Summary, TaskStats, WhyUnknown};
 use schedlab_log::{Fact, ObservedBy};
 use serde::Serialize;
 use serde::ser::{SerializeMap, SerializeSeq, Serializer};
@@ -66,6 +66,9 @@ impl Serialize for Run<'_> {
         unknown.number(&mut map, "idle_ns", system.idle_ns, idle)?;
         unknown.distribution(&mut map, "run_delay", &system.run_delay, why(Waiting))?;
         unknown.distribution(&mut map, "wakeup_latency", &system.wakeup_latency, why(Waiting))?;
+        if let Some(known) = summary.known_tasks() {
+            map.serialize_entry("known_tasks", &Known(known))?;
+        }
         unknown.number(&mut map, "waiting_task_ns", system.waiting_task_ns, queue)?;
         unknown.number(&mut map, "waiting_max", system.waiting_max, queue)?;
         unknown.number(&mut map, "idle_while_waiting_ns", conservation.idle_while_waiting_ns, conserved)?;
@@ -193,6 +196,25 @@ pub(crate) fn distribution<M: SerializeMap>(
     d: &Distribution,
 ) -> Result<(), M::Error> {
     Unknowns::default().distribution(map, name, d, None)
+}
+
+struct Known(KnownTasks);
+
+impl Serialize for Known {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let KnownTasks { tasks, of, cpu_ns, switches_voluntary, switches_involuntary, migrations, .. } =
+            &self.0;
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("tasks", tasks)?;
+        map.serialize_entry("of", of)?;
+        distribution(&mut map, "run_delay", &self.0.run_delay)?;
+        distribution(&mut map, "wakeup_latency", &self.0.wakeup_latency)?;
+        map.serialize_entry("cpu_ns", cpu_ns)?;
+        map.serialize_entry("switches_voluntary", switches_voluntary)?;
+        map.serialize_entry("switches_involuntary", switches_involuntary)?;
+        map.serialize_entry("migrations", migrations)?;
+        map.end()
+    }
 }
 
 struct Params<'a>(&'a [(String, String)]);

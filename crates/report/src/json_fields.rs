@@ -149,6 +149,14 @@ const TABLES: &[Table] = &[
         ],
     },
     Table {
+        places: &["known_tasks"],
+        rows: &[
+            row("tasks of", Int, "how many they are, of how many"),
+            row("run_delay wakeup_latency", Distribution, "as above, of these tasks"),
+            row("cpu_ns switches_voluntary switches_involuntary migrations", Int, "as in `tasks`, added up"),
+        ],
+    },
+    Table {
         places: &["per_cpu[]"],
         rows: &[
             row("cpu", Int, "its number"),
@@ -256,6 +264,7 @@ const RUN: &[Fields] = &[
     ),
     row("run_delay", Distribution, "waiting for a CPU while runnable"),
     row("wakeup_latency", Distribution, "from a wakeup to the task's first time on a CPU"),
+    maybe("known_tasks", Object, "where the sums are unknown: those of the tasks that nobody lost sight of"),
     row(
         "waiting_task_ns waiting_max",
         IntOrNull,

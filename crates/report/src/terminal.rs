@@ -3,7 +3,7 @@
 use crate::groups::Group;
 use crate::report::RunReport;
 use crate::units::{count, percent, time};
-use schedlab_instruments::{Quantity, SystemStats, WhyUnknown};
+use schedlab_instruments::{Distribution, Quantity, SystemStats, WhyUnknown};
 use schedlab_log::Fact;
 use schedlab_stdx::escape::visible;
 use std::collections::BTreeMap;
@@ -215,18 +215,25 @@ fn scheduling(text: &mut String, run: &RunReport, style: Style) {
             "waiting", "mean", "p50", "p99", "max", "times"
         )),
     );
-    for (name, d) in [("run delay", &system.run_delay), ("after a wakeup", &system.wakeup_latency)] {
-        let why = summary.why_unknown(Quantity::Waiting);
-        let values = [d.mean_ns(), d.percentile_ns(500), d.percentile_ns(990), d.max_ns()];
-        let [mean, p50, p99, max] = values.map(|ns| known(time(ns), why));
-        line(
-            text,
-            &format!(
-                "{name:<16}{mean:>10} {p50:>10} {:>10} {max:>10} {:>10}",
-                style.bold(&format!("{p99:>10}")).trim_start(),
-                known(count(d.count()), why)
-            ),
-        );
+    let waits =
+        |text: &mut String, run_delay: &Distribution, after: &Distribution, why: Option<WhyUnknown>| {
+            for (name, d) in [("run delay", run_delay), ("after a wakeup", after)] {
+                let values = [d.mean_ns(), d.percentile_ns(500), d.percentile_ns(990), d.max_ns()];
+                let [mean, p50, p99, max] = values.map(|ns| known(time(ns), why));
+                line(
+                    text,
+                    &format!(
+                        "{name:<16}{mean:>10} {p50:>10} {:>10} {max:>10} {:>10}",
+                        style.bold(&format!("{p99:>10}")).trim_start(),
+                        known(count(d.count()), why)
+                    ),
+                );
+            }
+        };
+    waits(text, &system.run_delay, &system.wakeup_latency, summary.why_unknown(Quantity::Waiting));
+    if let Some(seen) = summary.known_tasks() {
+        line(text, &crate::worst::known_text(run.view(), &seen));
+        waits(text, &seen.run_delay, &seen.wakeup_latency, None);
     }
     let conservation = &system.conservation;
     text.push('\n');
@@ -335,6 +342,18 @@ fn groups(text: &mut String, run: &RunReport, style: Style) {
         }
         total.run_delay = run.summary.system.run_delay.clone();
         line(text, &style.bold(&row("all", &total)));
+        if let Some(seen) = run.summary.known_tasks() {
+            let total = Group {
+                tasks: seen.tasks as u64,
+                cpu_ns: seen.cpu_ns,
+                switches_voluntary: seen.switches_voluntary,
+                switches_involuntary: seen.switches_involuntary,
+                migrations: seen.migrations,
+                run_delay: seen.run_delay,
+                ..Group::default()
+            };
+            line(text, &style.bold(&row(&format!("all but {}", seen.of - seen.tasks), &total)));
+        }
     }
     let unfinished = (0..run.header.tasks.len()).filter(|row| !run.view().finished(*row)).count();
     if unfinished > 0 && run.facts.finished.is_some() {

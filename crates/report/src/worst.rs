@@ -14,9 +14,10 @@ use crate::terminal::{Style, clip, line};
 use crate::units::{count, percent, time};
 use crate::{RunFacts, RunView};
 use schedlab_instruments::{
-    Began, LongWait, Picture, Quantity, Stretch, Summary, Unknown, WaitingTask, Wasted,
+    Began, KnownTasks, LongWait, Picture, Quantity, Stretch, Summary, TaskStats, Unknown, WaitingTask, Wasted,
 };
 use schedlab_log::{LogHeader, WaitCause};
+use schedlab_stdx::escape::visible;
 use schedlab_units::{CpuId, CpuSet, TaskId};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -130,6 +131,24 @@ pub(crate) fn terminal(text: &mut String, run: &RunReport, style: Style) {
 pub(crate) fn unknown_text(summary: &Summary) -> Option<String> {
     let conservation = &summary.system.conservation;
     unknown(&conservation.unknown, conservation.unknown_ns)
+}
+
+/// Most names of tasks that are not known.
+const NAMES_SHOWN: usize = 3;
+
+/// Whose waits are known, where those of others are not.
+pub(crate) fn known_text(run: RunView<'_>, known: &KnownTasks) -> String {
+    let is_lost = |task: &&TaskStats| run.summary.task_why_unknown(task, Quantity::Waiting).is_some();
+    let lost: Vec<&TaskStats> = run.summary.tasks.iter().filter(is_lost).collect();
+    let name = |task: &&TaskStats| visible(&run.header.tasks[task.id.index()].name).into_owned();
+    let names: Vec<String> = lost.iter().take(NAMES_SHOWN).map(name).collect();
+    let more = if lost.len() > NAMES_SHOWN { ", ..." } else { "" };
+    format!(
+        "of {} of the {} tasks (nobody saw whether {}{more} waited)",
+        count(known.tasks as u64),
+        count(known.of as u64),
+        names.join(", ")
+    )
 }
 
 fn unknown(tasks: &[(TaskId, Unknown)], unknown_ns: u64) -> Option<String> {

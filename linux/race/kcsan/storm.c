@@ -31,12 +31,12 @@
 #define COMMANDERS 3
 #define GROUPS 3
 
-/* What a commander does. A CPU's hotplug takes most of a second, and stops everything else meanwhile. */
+/* What a commander does, and how often: moves between groups wait for grace periods, and a CPU's hotplug for seconds. */
 enum operation { AFFINITY, CLASS, GROUP, QUOTA, WEIGHT, CPUS, PRESSURE, HOTPLUG, OPERATIONS };
 static const char *const names[OPERATIONS] = {
 	"affinity", "class", "group", "quota", "weight", "cpus", "pressure", "hotplug",
 };
-static const unsigned int shares[OPERATIONS] = { 300, 300, 120, 100, 60, 60, 50, 2 };
+static const unsigned int shares[OPERATIONS] = { 400, 400, 40, 60, 40, 20, 30, 1 };
 
 static const char *const groups[GROUPS] = { "/groups", "/groups/a", "/groups/b" };
 

@@ -6,9 +6,9 @@
 //! ```
 //!
 //! The event comes when the function begins; what is in a semaphore then says whether `sem_trywait` will take one
-//! (Python tries that before it waits, at each of its locks). The futex in a mutex or semaphore has the same address, and so the same
-//! key: the calls of `futex` tell who waited, and until when. Each function is found in the symbols of the library's
-//! file; programs that bring a library of their own, or lock without one (Go), are not seen.
+//! (Python tries that before it waits, at each of its locks). The futex in a mutex or semaphore has the same address,
+//! and so the same key: the calls of `futex` tell who waited, and until when. Each function is found in the symbols of
+//! the library's file; programs that bring a library of their own, or lock without one (Go), are not seen.
 
 use super::insn::{Asm, FRAME, If, R1, R2, R3, R6, R8, Size};
 use super::objects::{CALL, KEY, KIND, OTHER, ROOM, WORD, read_user};
