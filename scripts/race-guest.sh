@@ -62,7 +62,11 @@ python3 - "$work" <<'PYTHON'
 import json, sys
 
 runs = {f"{where}, {what}": json.load(open(f"{sys.argv[1]}/{where}-{what}.json")) for what in ("without", "with") for where in ("port", "guest")}
-rows = [("switches", lambda r: r["switches"]), ("migrations", lambda r: r["migrations"])]
+rows = [
+    ("switches", lambda run: run["switches"]),
+    ("migrations", lambda run: run["migrations"]),
+    ("while a CPU is idle a task waits, ms", lambda run: round(run["idle_while_waiting_ns"] / 1e6)),
+]
 print(f"| | {' | '.join(runs)} |\n|---|{'---|' * len(runs)}")
 for name, of in rows:
     print(f"| {name} | {' | '.join(format(of(run), ',') for run in runs.values())} |")

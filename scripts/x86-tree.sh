@@ -67,7 +67,7 @@ build_x86() {
     cat "$@" >"$build/asked.config"
     nice -n 10 make -s -C "$tree" O="$build" KCONFIG_ALLCONFIG="$build/asked.config" allnoconfig >"$build/build.log" 2>&1 &&
         nice -n 10 make -s -C "$tree" O="$build" -j"$(nproc)" KBUILD_BUILD_TIMESTAMP='Thu Jan  1 00:00:00 UTC 2026' \
-            KBUILD_BUILD_USER=schedlab KBUILD_BUILD_HOST=port-back LOCALVERSION="-$version" bzImage >>"$build/build.log" 2>&1 && return
+            KBUILD_BUILD_USER=schedlab KBUILD_BUILD_HOST=port-back KBUILD_BUILD_VERSION=1 LOCALVERSION="-$version" bzImage >>"$build/build.log" 2>&1 && return
     tail -n 20 "$build/build.log" >&2
     missing "the kernel does not build; see $build/build.log"
 }
