@@ -21,8 +21,9 @@ built=
 tail -n 1 "$kernels" >&2
 
 step "tests"
+tests() { RUSTC_WRAPPER=$PWD/scripts/rustc-tests.sh cargo test --workspace --release --no-fail-fast -- "$@"; }
 if [ "$all" = --all ]; then
-	cargo test --workspace --release --no-fail-fast -- --include-ignored
+	tests --include-ignored
 	step "torture"
 	scripts/torture.sh
 	scripts/sweep-torture.sh
@@ -32,7 +33,7 @@ if [ "$all" = --all ]; then
 	scripts/setup.sh slurmctld:/usr/sbin/slurmctld slurmd:/usr/sbin/slurmd slurm-client:sbatch munge:/usr/sbin/munged
 	PYTHON=$(scripts/venv.sh test)/bin/python scripts/slurm.sh || [ $? = 77 ] # (77: this user cannot start a node)
 else
-	RUSTC_WRAPPER=$PWD/scripts/rustc-tests.sh cargo test --workspace --release --no-fail-fast
+	tests
 	step "Python: wheel, tests, two notebooks"
 	scripts/python.sh
 fi
