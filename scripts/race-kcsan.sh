@@ -68,4 +68,4 @@ for bug in - "$@"; do
     [ "$bug" = - ] && seeds=${KCSAN_PLAIN:-10}
     for seed in $(seq "$seeds"); do storm "$bug" "$seed"; done
 done
-python3 "$here/scripts/race-kcsan-table.py" --table "$of/reports.tsv"
+python3 "$here/scripts/race-kcsan-table.py" --table "$of/reports.tsv" "$tree"
