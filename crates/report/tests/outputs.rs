@@ -318,6 +318,32 @@ fn what_the_observer_could_not_see_is_unknown_and_never_0() {
     assert!(page.contains("The poller could not see: wakeups stops idle assignments."));
 }
 
+/// B has cpu1 all the time, so it never waited: its sums are known beside those of A, whom nobody saw off its CPU.
+#[test]
+fn sums_of_the_tasks_that_nobody_lost_stand_beside_the_unknown_ones() {
+    let (a, b) = ("name=\"A\"\n", " 3000000 cpu0 switch t0 unknown");
+    let of_b = "# task t1 pid=71 policy=normal nice=0 name=\"<B>\"\n";
+    let runs_b = "       0 cpu1 new t1 cpu1\n       0 cpu1 switch idle -> t1\n";
+    let text = POLLED.replace(a, &format!("{a}{of_b}")).replace(b, &format!("{runs_b}{b}"));
+    let log = TextLog::parse(&text.replace("# end 5", "# end 7"), Path::new("polled")).unwrap();
+    let run = RunReport::new(&log, RunFacts::default(), Detail::for_html(1)).unwrap();
+    let value = json_of(&run);
+    let known = &value["known_tasks"];
+    assert_eq!((&known["tasks"], &known["of"]), (&Value::from(1), &Value::from(2)));
+    assert_eq!((&known["cpu_ns"], &known["run_delay_max_ns"]), (&Value::from(10_000_000), &Value::from(0)));
+    assert_eq!(value.get("run_delay_max_ns"), Some(&Value::Null));
+
+    let text = terminal(&run, Style::PLAIN);
+    let (unknown, of) =
+        text.split_once("of 1 of the 2 tasks (nobody saw whether A waited)\n").expect("whose they are");
+    assert!(unknown.lines().any(|line| line.starts_with("run delay") && line.contains("unknown")), "{text}");
+    assert!(
+        of.lines().next().is_some_and(|line| line.starts_with("run delay") && !line.contains("unknown")),
+        "{text}"
+    );
+    assert!(of.lines().any(|line| line.starts_with("all but 1") && line.contains("10.0 ms")), "{text}");
+}
+
 /// A log that hides nothing has none of the fields that speak of it.
 #[test]
 fn a_log_that_hides_nothing_has_no_word_of_it() {
