@@ -32,7 +32,8 @@ DEFINITION = re.compile(r"^(?!#|/|typedef|extern)\w[^;{}()]*?\b(\w+)\([^;{}]*\)\
 
 
 def sides(text):
-    """Both functions, in one order, without what a compiler appends to their names."""
+    """Both functions, or the one whose opponent nobody saw, in one order, without what a compiler appends to names."""
+    text = re.sub(r"\+0x[0-9a-f]+/0x[0-9a-f]+", "", text)
     names = [re.sub(r"\.(isra|part|constprop|cold)[.\d]*", "", name.strip()) for name in text.split("/")]
     return " / ".join(sorted(names))
 
