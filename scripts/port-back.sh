@@ -13,38 +13,17 @@ out=${1:-$here/out/port-back}
 runs=${PORT_BACK_RUNS:-2}
 edit=$here/linux/port-back/privilege-pays-double.toml
 config=$here/linux/port-back/x86.config
-schedlab=${SCHEDLAB:-$here/target/release/schedlab}
-cache=${SCHEDLAB_CACHE:-$HOME/.cache/schedlab}
-home=$cache/port-back
-export SCHEDLAB_LINUX_DIR="$here/linux"
-say() { echo "port-back: $*" >&2; }
-missing() { say "$*"; exit 2; }
-
-for tool in gcc make flex bison bc python3; do
-    command -v $tool >/dev/null || missing "$tool is missing; scripts/setup.sh installs it"
-done
-[ -x "$schedlab" ] || missing "$schedlab is missing; 'make build' makes it"
 
 # 1. The source: the package's tarball, of which the simulation is built, too.
 . "$here/scripts/x86-tree.sh"
-mkdir -p "$home"
-exec 9>"$home/lock" && flock 9
-x86_tree "$home"
+x86_begin port-back
 
 # 2. Real kernels of that tree, unchanged and changed: the second compiles one file.
-key=$({ echo "$sum $(gcc --version | head -n 1)"; cat "$config" "$edit"; } | sha256sum | cut -c 1-12)
+images=$home/images/$(x86_key "$config" "$edit")
 for state in unchanged changed; do
-    image=$home/images/$key/$state
-    [ -f "$image/bzImage" ] && continue
+    [ -f "$images/$state/bzImage" ] && continue
     if [ $state = changed ]; then edit_tree "$edit"; else edit_tree; fi
-    mkdir -p "$image"
-    began=$(date +%s)
-    say "building the $state kernel for x86-64 (minutes; log: $home/$sum/build-x86/build.log)"
-    build_x86 "$home/$sum/build-x86" $state "$config"
-    cp "$build/.config" "$image/config"
-    cp "$build/arch/x86/boot/bzImage" "$image/bzImage.new"
-    mv "$image/bzImage.new" "$image/bzImage"
-    say "built in $(($(date +%s) - began)) s"
+    build_x86 "$images/$state/bzImage" $state "$config"
 done
 
 # 3. The simulation of the changed tree, by the same source: built again now, if anything in the tree has changed.
@@ -66,7 +45,7 @@ for simulated in unchanged changed; do
             said=0
             # shellcheck disable=SC2086 # a list of words
             "$schedlab" --quiet validate $workloads --cpus $cpus --guest-runs "$runs" --sched $sched --logs "$out/$simulated-$real" \
-                --kernel-image "$home/images/$key/$real/bzImage" --json "$out/$simulated-$real-$cpus.json" >/dev/null 2>>"$out/validate.log" || said=$?
+                --kernel-image "$images/$real/bzImage" --json "$out/$simulated-$real-$cpus.json" >/dev/null 2>>"$out/validate.log" || said=$?
             [ $said -le 1 ] || {
                 tail -n 5 "$out/validate.log" >&2
                 missing "validate ended with $said"

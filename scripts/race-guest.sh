@@ -11,17 +11,8 @@ structure=${1:-$here/samples/race/skiplist.c}
 workload=${2:-}
 cpus=${RACE_GUEST_CPUS:-4}
 config=$here/linux/port-back/x86.config
-schedlab=${SCHEDLAB:-$here/target/release/schedlab}
-cache=${SCHEDLAB_CACHE:-$HOME/.cache/schedlab}
-home=$cache/race-guest
-export SCHEDLAB_LINUX_DIR="$here/linux"
-say() { echo "race-guest: $*" >&2; }
-missing() { say "$*"; exit 2; }
-
-for tool in gcc make flex bison bc python3; do
-    command -v $tool >/dev/null || missing "$tool is missing; scripts/setup.sh installs it"
-done
-[ -x "$schedlab" ] || missing "$schedlab is missing; 'make build' makes it"
+. "$here/scripts/x86-tree.sh"
+x86_begin race-guest
 [ -f "$structure" ] || missing "there is no $structure"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -30,33 +21,22 @@ if [ -z "$workload" ]; then
     "$schedlab" --quiet generate periodic --set tasks=16 --set utilisation=3.7 --set duration=10s --set seed=3 -o "$workload" >/dev/null
 fi
 
-. "$here/scripts/x86-tree.sh"
-mkdir -p "$home"
-exec 9>"$home/lock" && flock 9
-x86_tree "$home"
-# the structure's own files are named by what stands in them, so the tree's sum says which one it has
-key=$({ echo "$sum $(gcc --version | head -n 1)"; cat "$config" "$here"/linux/race/into/*; } | sha256sum | cut -c 1-12)
-image=$home/images/$key
-mkdir -p "$image"
-if [ ! -f "$image/without" ]; then
-    if grep -q -- --into-kernel "$tree/kernel/sched/Makefile"; then rm -rf "${home:?}/$sum" && x86_tree "$home"; fi # (a structure is in it)
-    say "building the kernel without it (minutes; log: $home/$sum/build/build.log)"
-    build_x86 "$home/$sum/build" without "$config"
-    cp "$build/arch/x86/boot/bzImage" "$image/without.new" && mv "$image/without.new" "$image/without"
+images=$home/images/$(x86_key "$config")
+if [ ! -f "$images/without" ]; then
+    if grep -q -- --into-kernel "$tree/kernel/sched/Makefile"; then rm -rf "${home:?}/$sum" && unpack_tree; fi # (a structure is in it)
+    build_x86 "$images/without" without "$config"
 fi
-say "building the kernel with it"
 "$schedlab" --quiet race "$structure" --into-kernel with --tree "$tree" >/dev/null
-build_x86 "$home/$sum/build" with "$config"
-cp "$build/arch/x86/boot/bzImage" "$image/with"
+build_x86 "$images/with" with "$config"
 
-# the same structure in the port, by the same tree
+# the same structure in the port
 "$schedlab" --quiet race "$structure" --into-kernel race-guest >/dev/null
 for what in without with; do
     sched=linux-6.12
     [ $what = with ] && sched=linux-race-guest
     say "the workload $what it"
     "$schedlab" --quiet run "$workload" --sched $sched --cpus "$cpus" --json "$work/port-$what.json" >/dev/null
-    "$schedlab" --quiet guest run "$workload" --kernel "$image/$what" --cpus "$cpus" --json "$work/guest-$what.json" >/dev/null
+    "$schedlab" --quiet guest run "$workload" --kernel "$images/$what" --cpus "$cpus" --json "$work/guest-$what.json" >/dev/null
 done
 python3 - "$work" <<'PYTHON'
 import json, sys

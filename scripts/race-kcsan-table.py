@@ -50,7 +50,7 @@ def read(log, path, bug, seed, seconds):
     with open(log, errors="replace") as lines:
         for line in lines:
             for pattern, said in KINDS:
-                if (match := pattern.search(line)) and said(match):
+                if match := pattern.search(line):
                     found[said(match)] += 1
                     break
             if match := re.search(r"storm: (\d+) operations", line):

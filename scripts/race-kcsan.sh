@@ -6,29 +6,20 @@
 #
 # linux/race/kcsan/reports.tsv gets a row for all that a run reported; runs that stand there are not done again. The table is printed.
 # KCSAN_SECONDS=60: how long a storm lasts. KCSAN_SEEDS=2, KCSAN_PLAIN=10: how many for each bug, and for the unmodified kernel.
-# Needs a tenth of an hour for the first kernel, and a minute and a half for each bug beside its storms, on two cores.
+# On two cores the first kernel takes 5 minutes, and each bug's half a minute to some minutes, beside the storms.
 set -eu
 here=$(cd "$(dirname "$0")/.." && pwd)
 of=$here/linux/race/kcsan
 seconds=${KCSAN_SECONDS:-60}
-schedlab=${SCHEDLAB:-$here/target/release/schedlab}
-cache=${SCHEDLAB_CACHE:-$HOME/.cache/schedlab}
-home=$cache/kcsan
-export SCHEDLAB_LINUX_DIR="$here/linux"
-say() { echo "race-kcsan: $*" >&2; }
-missing() { say "$*"; exit 2; }
-
-for tool in gcc make flex bison bc cpio python3 qemu-system-x86_64; do
-    command -v $tool >/dev/null || missing "$tool is missing; scripts/setup.sh installs it"
-done
-[ -x "$schedlab" ] || missing "$schedlab is missing; 'make build' makes it"
+. "$here/scripts/x86-tree.sh"
+x86_begin kcsan cpio qemu-system-x86_64
 # shellcheck disable=SC2046 # a list of names
 [ $# -gt 0 ] || set -- $(grep -v "^#" "$of/bugs")
-. "$here/scripts/x86-tree.sh"
+for bug in "$@"; do
+    [ -f "$here/linux/race/seeds/$bug.toml" ] || missing "there is no linux/race/seeds/$bug.toml"
+done
+config=$here/linux/port-back/x86.config
 mkdir -p "$home/logs"
-exec 9>"$home/lock" && flock 9
-x86_tree "$home"
-
 gcc -O2 -Wall -static -o "$home/init" "$of/storm.c"
 (cd "$home" && echo init | cpio --quiet -o -H newc >storm.cpio)
 
@@ -37,16 +28,11 @@ image() {
     edits=$of/detector.toml
     [ "$1" = - ] || edits="$edits $here/linux/race/seeds/$1.toml"
     # shellcheck disable=SC2086 # a list of files
-    key=$({ echo "$sum $(gcc --version | head -n 1)"; cat "$here/linux/port-back/x86.config" "$of/kcsan.config" $edits; } | sha256sum | cut -c 1-12)
-    image=$home/images/$key
+    image=$home/images/$(x86_key "$config" "$of/kcsan.config" $edits)
     [ -f "$image" ] && return
-    say "$1: building the kernel (log: $home/$sum/build/build.log)"
     # shellcheck disable=SC2086
     edit_tree $edits
-    build_x86 "$home/$sum/build" kcsan "$here/linux/port-back/x86.config" "$of/kcsan.config"
-    mkdir -p "$home/images"
-    cp "$build/arch/x86/boot/bzImage" "$image.new"
-    mv "$image.new" "$image"
+    build_x86 "$image" kcsan "$config" "$of/kcsan.config"
 }
 
 # storm BUG SEED: one run, if its row is not there
@@ -63,9 +49,7 @@ storm() {
 }
 
 for bug in - "$@"; do
-    [ "$bug" = - ] || [ -f "$here/linux/race/seeds/$bug.toml" ] || missing "there is no linux/race/seeds/$bug.toml"
-    seeds=${KCSAN_SEEDS:-2}
-    [ "$bug" = - ] && seeds=${KCSAN_PLAIN:-10}
+    if [ "$bug" = - ]; then seeds=${KCSAN_PLAIN:-10}; else seeds=${KCSAN_SEEDS:-2}; fi
     for seed in $(seq "$seeds"); do storm "$bug" "$seed"; done
 done
 python3 "$here/scripts/race-kcsan-table.py" --table "$of/reports.tsv" "$tree"

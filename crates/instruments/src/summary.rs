@@ -69,6 +69,27 @@ pub struct TaskStats {
     pub unseen_ns: u64,
 }
 
+impl TaskStats {
+    /// Adds another task's counts, times and waits; whose they are, and when, stays.
+    pub fn add(&mut self, other: &TaskStats) {
+        self.cpu_ns += other.cpu_ns;
+        self.run_delay.merge(&other.run_delay);
+        self.wakeup_latency.merge(&other.wakeup_latency);
+        self.preempted_wait_ns += other.preempted_wait_ns;
+        self.new_wait_ns += other.new_wait_ns;
+        self.blocked_ns += other.blocked_ns;
+        self.wakeups += other.wakeups;
+        self.switches_voluntary += other.switches_voluntary;
+        self.switches_involuntary += other.switches_involuntary;
+        self.yields += other.yields;
+        self.migrations += other.migrations;
+        self.assignments += other.assignments;
+        self.runs += other.runs;
+        self.off_cpu_ns += other.off_cpu_ns;
+        self.unseen_ns += other.unseen_ns;
+    }
+}
+
 /// One CPU's account; `busy_ns + idle_ns + unseen_ns` is the log's duration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CpuStats {

@@ -13,7 +13,7 @@
 //! even where those of others are hidden. One task that was lost makes the machine's sums unknown; [`KnownTasks`] are
 //! the sums of the others.
 
-use crate::{CpuStats, Distribution, Summary, TaskStats};
+use crate::{CpuStats, Summary, TaskStats};
 use schedlab_log::{Fact, Hidden, ObservedBy};
 use std::fmt;
 
@@ -98,36 +98,21 @@ pub struct KnownTasks {
     pub tasks: usize,
     /// Of how many.
     pub of: usize,
-    /// Their waits while runnable.
-    pub run_delay: Distribution,
-    /// Their waits after a wakeup.
-    pub wakeup_latency: Distribution,
-    /// Their time on CPUs.
-    pub cpu_ns: u64,
-    /// Their switch-outs by blocking or exiting.
-    pub switches_voluntary: u64,
-    /// Their switch-outs while runnable.
-    pub switches_involuntary: u64,
-    /// Their runs on another CPU than the one before.
-    pub migrations: u64,
+    /// Their counts, times and waits.
+    pub sum: TaskStats,
 }
 
 impl Summary {
     /// What is known of the tasks that nobody lost sight of; `None`: of all tasks, or of none.
     pub fn known_tasks(&self) -> Option<KnownTasks> {
         self.why_unknown(Quantity::Waiting)?;
-        let mut sum = KnownTasks { of: self.tasks.len(), ..KnownTasks::default() };
+        let mut known = KnownTasks { of: self.tasks.len(), ..KnownTasks::default() };
         let is_known = |task: &&TaskStats| self.task_why_unknown(task, Quantity::Waiting).is_none();
         for task in self.tasks.iter().filter(is_known) {
-            sum.tasks += 1;
-            sum.run_delay.merge(&task.run_delay);
-            sum.wakeup_latency.merge(&task.wakeup_latency);
-            sum.cpu_ns += task.cpu_ns;
-            sum.switches_voluntary += task.switches_voluntary;
-            sum.switches_involuntary += task.switches_involuntary;
-            sum.migrations += task.migrations;
+            known.tasks += 1;
+            known.sum.add(task);
         }
-        (sum.tasks > 0).then_some(sum)
+        (known.tasks > 0).then_some(known)
     }
 
     /// Why this number of the machine is unknown; `None`: it is known.
@@ -241,8 +226,8 @@ mod tests {
         ];
         assert_eq!(machine.map(|what| s.why_unknown(what)), [None, stops, idle, stops, idle]);
         let known = s.known_tasks().unwrap();
-        assert_eq!((known.tasks, known.of, known.cpu_ns), (1, 2, b.cpu_ns));
-        assert_eq!(known.run_delay, b.run_delay);
+        assert_eq!((known.tasks, known.of, known.sum.cpu_ns), (1, 2, b.cpu_ns));
+        assert_eq!(known.sum.run_delay, b.run_delay);
         // beside cpu0, which may idle, t0 may wait: from 1 to 2 and from 3 to 4
         assert_eq!(s.system.conservation.unknown_ns, 2_000_000);
         assert_eq!(

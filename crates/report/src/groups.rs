@@ -1,6 +1,6 @@
 //! Which names did the work? A build has thousands of tasks but few names: tables and colours go by name.
 
-use schedlab_instruments::{Distribution, Summary, TaskStats};
+use schedlab_instruments::{Summary, TaskStats};
 use schedlab_log::LogHeader;
 use std::collections::BTreeMap;
 
@@ -13,34 +13,8 @@ pub struct Group {
     pub kernel: bool,
     /// Number of tasks.
     pub tasks: u64,
-    /// CPU time of all of them.
-    pub cpu_ns: u64,
-    /// Waits while runnable of all of them.
-    pub run_delay: Distribution,
-    /// Waits after a wakeup of all of them.
-    pub wakeup_latency: Distribution,
-    /// Switch-outs by blocking or exiting.
-    pub switches_voluntary: u64,
-    /// Switch-outs while runnable.
-    pub switches_involuntary: u64,
-    /// Runs on another CPU than the last one.
-    pub migrations: u64,
-    /// What nobody saw of them, as [`TaskStats::off_cpu_ns`] and [`TaskStats::unseen_ns`].
-    pub(crate) gaps: TaskStats,
-}
-
-impl Group {
-    fn add(&mut self, stats: &TaskStats) {
-        self.gaps.off_cpu_ns += stats.off_cpu_ns;
-        self.gaps.unseen_ns += stats.unseen_ns;
-        self.tasks += 1;
-        self.cpu_ns += stats.cpu_ns;
-        self.run_delay.merge(&stats.run_delay);
-        self.wakeup_latency.merge(&stats.wakeup_latency);
-        self.switches_voluntary += stats.switches_voluntary;
-        self.switches_involuntary += stats.switches_involuntary;
-        self.migrations += stats.migrations;
-    }
+    /// Counts, times and waits of all of them.
+    pub sum: TaskStats,
 }
 
 /// The groups of a run and each task's group.
@@ -64,7 +38,8 @@ impl Groups {
                 list.push(Group { name: name.to_string(), kernel, ..Group::default() });
                 list.len() as u32 - 1
             });
-            list[number as usize].add(stats);
+            list[number as usize].tasks += 1;
+            list[number as usize].sum.add(stats);
             number
         };
         let tasks = header.tasks.iter().zip(&summary.tasks);
@@ -81,7 +56,7 @@ impl Groups {
         let mut order: Vec<u32> = (0..list.len() as u32).collect();
         order.sort_by_key(|n| {
             let group = &list[*n as usize];
-            (std::cmp::Reverse(group.cpu_ns), group.kernel, group.name.clone())
+            (std::cmp::Reverse(group.sum.cpu_ns), group.kernel, group.name.clone())
         });
         let mut rank = vec![0; list.len()];
         order.iter().enumerate().for_each(|(at, n)| rank[*n as usize] = at as u32);

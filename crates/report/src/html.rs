@@ -100,10 +100,10 @@ fn run(run: &RunReport) -> Value {
         "idle_while_waiting": idle_while_waiting,
         "run_delay": distribution(&system.run_delay, waiting),
         "wakeup_latency": distribution(&system.wakeup_latency, waiting),
-        "known_tasks": summary.known_tasks().map(|seen| json!({
-            "text": crate::worst::known_text(run.view(), &seen),
-            "run_delay": distribution(&seen.run_delay, None),
-            "wakeup_latency": distribution(&seen.wakeup_latency, None),
+        "known_tasks": run.known_tasks.as_ref().map(|seen| json!({
+            "text": crate::worst::known_text(run.view(), seen),
+            "run_delay": distribution(&seen.sum.run_delay, None),
+            "wakeup_latency": distribution(&seen.sum.wakeup_latency, None),
         })),
         "run_delay_bins": if waiting.is_some() { Vec::new() } else { bins(&system.run_delay) },
         "wakeup_latency_bins": if waiting.is_some() { Vec::new() } else { bins(&system.wakeup_latency) },
@@ -152,18 +152,18 @@ fn known(n: impl Into<Value>, why: Option<WhyUnknown>) -> Value {
 }
 
 fn group_row(run: &RunReport, group: &Group) -> Value {
-    let why = |what| run.summary.task_why_unknown(&group.gaps, what);
+    let why = |what| run.summary.task_why_unknown(&group.sum, what);
     let (cpu_time, stops, waiting) = (why(Quantity::CpuTime), why(Quantity::Stops), why(Quantity::Waiting));
     json!([
         group.name,
         group.kernel,
         group.tasks,
-        known(group.cpu_ns, cpu_time),
-        distribution(&group.run_delay, waiting),
-        distribution(&group.wakeup_latency, waiting),
-        known(group.switches_voluntary, stops),
-        known(group.switches_involuntary, stops),
-        known(group.migrations, cpu_time),
+        known(group.sum.cpu_ns, cpu_time),
+        distribution(&group.sum.run_delay, waiting),
+        distribution(&group.sum.wakeup_latency, waiting),
+        known(group.sum.switches_voluntary, stops),
+        known(group.sum.switches_involuntary, stops),
+        known(group.sum.migrations, cpu_time),
     ])
 }
 

@@ -202,17 +202,16 @@ struct Known(KnownTasks);
 
 impl Serialize for Known {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let KnownTasks { tasks, of, cpu_ns, switches_voluntary, switches_involuntary, migrations, .. } =
-            &self.0;
+        let KnownTasks { tasks, of, sum } = &self.0;
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("tasks", tasks)?;
         map.serialize_entry("of", of)?;
-        distribution(&mut map, "run_delay", &self.0.run_delay)?;
-        distribution(&mut map, "wakeup_latency", &self.0.wakeup_latency)?;
-        map.serialize_entry("cpu_ns", cpu_ns)?;
-        map.serialize_entry("switches_voluntary", switches_voluntary)?;
-        map.serialize_entry("switches_involuntary", switches_involuntary)?;
-        map.serialize_entry("migrations", migrations)?;
+        distribution(&mut map, "run_delay", &sum.run_delay)?;
+        distribution(&mut map, "wakeup_latency", &sum.wakeup_latency)?;
+        map.serialize_entry("cpu_ns", &sum.cpu_ns)?;
+        map.serialize_entry("switches_voluntary", &sum.switches_voluntary)?;
+        map.serialize_entry("switches_involuntary", &sum.switches_involuntary)?;
+        map.serialize_entry("migrations", &sum.migrations)?;
         map.end()
     }
 }

@@ -4,7 +4,9 @@ use crate::groups::Groups;
 use crate::timeline::{Detail, Timeline};
 use crate::worst::worst_stretches;
 use crate::{RunFacts, RunView};
-use schedlab_instruments::{LogProblem, Summary, WaitCause, for_each_picture, meanwhile, summarize_seen};
+use schedlab_instruments::{
+    KnownTasks, LogProblem, Summary, WaitCause, for_each_picture, meanwhile, summarize_seen,
+};
 use schedlab_log::{Log, LogHeader};
 
 /// A run, ready to be shown. Its size is bounded by tasks and [`Detail`], not by the log.
@@ -14,6 +16,8 @@ pub struct RunReport {
     pub header: LogHeader,
     /// The tables.
     pub summary: Summary,
+    /// Sums of the tasks that nobody lost sight of, where the machine's are unknown.
+    pub known_tasks: Option<KnownTasks>,
     /// What the log does not hold.
     pub facts: RunFacts,
     /// Tasks by name.
@@ -46,7 +50,8 @@ impl RunReport {
         }
         let groups = Groups::new(log.header(), &summary);
         let timeline = Timeline::new(log, &summary, &groups, detail)?;
-        Ok(RunReport { header: log.header().clone(), summary, facts, groups, timeline })
+        let known_tasks = summary.known_tasks();
+        Ok(RunReport { header: log.header().clone(), summary, known_tasks, facts, groups, timeline })
     }
 
     /// What [`json`](crate::json()) takes.

@@ -3,7 +3,7 @@
 use crate::groups::Group;
 use crate::report::RunReport;
 use crate::units::{count, percent, time};
-use schedlab_instruments::{Distribution, Quantity, SystemStats, WhyUnknown};
+use schedlab_instruments::{Distribution, Quantity, SystemStats, TaskStats, WhyUnknown};
 use schedlab_log::Fact;
 use schedlab_stdx::escape::visible;
 use std::collections::BTreeMap;
@@ -231,9 +231,9 @@ fn scheduling(text: &mut String, run: &RunReport, style: Style) {
             }
         };
     waits(text, &system.run_delay, &system.wakeup_latency, summary.why_unknown(Quantity::Waiting));
-    if let Some(seen) = summary.known_tasks() {
-        line(text, &crate::worst::known_text(run.view(), &seen));
-        waits(text, &seen.run_delay, &seen.wakeup_latency, None);
+    if let Some(seen) = &run.known_tasks {
+        line(text, &crate::worst::known_text(run.view(), seen));
+        waits(text, &seen.sum.run_delay, &seen.sum.wakeup_latency, None);
     }
     let conservation = &system.conservation;
     text.push('\n');
@@ -289,7 +289,7 @@ fn groups(text: &mut String, run: &RunReport, style: Style) {
     }
     let mut shown: Vec<&Group> = all.iter().take(GROUPS_SHOWN).copied().collect();
     let mut rest: Vec<&Group> = all.iter().skip(GROUPS_SHOWN).copied().collect();
-    rest.sort_by_key(|group| std::cmp::Reverse(group.run_delay.max_ns()));
+    rest.sort_by_key(|group| std::cmp::Reverse(group.sum.run_delay.max_ns()));
     shown.extend(rest.iter().take(GROUPS_BY_DELAY));
     text.push('\n');
     let head = format!(
@@ -307,52 +307,37 @@ fn groups(text: &mut String, run: &RunReport, style: Style) {
     );
     line(text, &style.dim(&head));
     let machine = run.summary.duration_ns * run.summary.cpus.len() as u64;
-    let row = |name: &str, g: &Group| {
+    let row = |name: &str, tasks: u64, sum: &TaskStats| {
         let delay =
-            [g.run_delay.percentile_ns(500), g.run_delay.percentile_ns(990), g.run_delay.max_ns()].map(time);
-        let why = |what| run.summary.task_why_unknown(&g.gaps, what);
+            [sum.run_delay.percentile_ns(500), sum.run_delay.percentile_ns(990), sum.run_delay.max_ns()]
+                .map(time);
+        let why = |what| run.summary.task_why_unknown(sum, what);
         let (cpu_time, stops) = (why(Quantity::CpuTime), why(Quantity::Stops));
         let [p50, p99, max] = delay.map(|delay| known(delay, why(Quantity::Waiting)));
         format!(
             "{:<15} {:>6} {:>9} {:>7}  {p50:>9} {p99:>9} {max:>9}  {:>8} {:>8} {:>7}",
             clip(name, 15),
-            count(g.tasks),
-            known(time(g.cpu_ns), cpu_time),
-            known(percent(g.cpu_ns, machine), cpu_time),
-            known(short_count(g.switches_voluntary), stops),
-            known(short_count(g.switches_involuntary), stops),
-            known(short_count(g.migrations), cpu_time),
+            count(tasks),
+            known(time(sum.cpu_ns), cpu_time),
+            known(percent(sum.cpu_ns, machine), cpu_time),
+            known(short_count(sum.switches_voluntary), stops),
+            known(short_count(sum.switches_involuntary), stops),
+            known(short_count(sum.migrations), cpu_time),
         )
     };
-    shown.iter().for_each(|group| line(text, &row(&group.name, group)));
+    shown.iter().for_each(|group| line(text, &row(&group.name, group.tasks, &group.sum)));
     let hidden = all.len() - shown.len();
     if hidden > 0 {
         line(text, &style.dim(&format!("and {hidden} more names")));
     }
     if all.len() > 1 {
-        let mut total = Group::default();
-        for group in &all {
-            total.tasks += group.tasks;
-            total.cpu_ns += group.cpu_ns;
-            total.switches_voluntary += group.switches_voluntary;
-            total.switches_involuntary += group.switches_involuntary;
-            total.migrations += group.migrations;
-            total.gaps.off_cpu_ns += group.gaps.off_cpu_ns;
-            total.gaps.unseen_ns += group.gaps.unseen_ns;
-        }
+        let mut total = TaskStats::default();
+        all.iter().for_each(|group| total.add(&group.sum));
         total.run_delay = run.summary.system.run_delay.clone();
-        line(text, &style.bold(&row("all", &total)));
-        if let Some(seen) = run.summary.known_tasks() {
-            let total = Group {
-                tasks: seen.tasks as u64,
-                cpu_ns: seen.cpu_ns,
-                switches_voluntary: seen.switches_voluntary,
-                switches_involuntary: seen.switches_involuntary,
-                migrations: seen.migrations,
-                run_delay: seen.run_delay,
-                ..Group::default()
-            };
-            line(text, &style.bold(&row(&format!("all but {}", seen.of - seen.tasks), &total)));
+        line(text, &style.bold(&row("all", all.iter().map(|group| group.tasks).sum(), &total)));
+        if let Some(seen) = &run.known_tasks {
+            let name = format!("all but {}", seen.of - seen.tasks);
+            line(text, &style.bold(&row(&name, seen.tasks as u64, &seen.sum)));
         }
     }
     let unfinished = (0..run.header.tasks.len()).filter(|row| !run.view().finished(*row)).count();

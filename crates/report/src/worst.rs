@@ -17,7 +17,6 @@ use schedlab_instruments::{
     Began, KnownTasks, LongWait, Picture, Quantity, Stretch, Summary, TaskStats, Unknown, WaitingTask, Wasted,
 };
 use schedlab_log::{LogHeader, WaitCause};
-use schedlab_stdx::escape::visible;
 use schedlab_units::{CpuId, CpuSet, TaskId};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -140,7 +139,7 @@ const NAMES_SHOWN: usize = 3;
 pub(crate) fn known_text(run: RunView<'_>, known: &KnownTasks) -> String {
     let is_lost = |task: &&TaskStats| run.summary.task_why_unknown(task, Quantity::Waiting).is_some();
     let lost: Vec<&TaskStats> = run.summary.tasks.iter().filter(is_lost).collect();
-    let name = |task: &&TaskStats| visible(&run.header.tasks[task.id.index()].name).into_owned();
+    let name = |task: &&TaskStats| clip(&run.header.tasks[task.id.index()].name, 15);
     let names: Vec<String> = lost.iter().take(NAMES_SHOWN).map(name).collect();
     let more = if lost.len() > NAMES_SHOWN { ", ..." } else { "" };
     format!(

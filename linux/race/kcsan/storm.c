@@ -4,10 +4,9 @@
  * (scripts/race-kcsan.sh, docs/race-scoreboard.md "Beside the kernel's own detector").
  *
  * It is the guest's init. WORKERS processes compute, sleep, wake each other, yield and fork; COMMANDERS of the highest
- * real-time priority change where and how the workers run. Those write what they did, and the machine ends.
- *
- * The kernel's command line says how long and how: `storm=SECONDS seed=NUMBER`. Before that, the last line is
- * "storm: N operations"; a kernel that hangs or dies never writes it.
+ * real-time priority change where and how the workers run. The kernel's command line says how long, and by which numbers:
+ * `storm=SECONDS seed=NUMBER`. Then it says how often the kernel did each, at last "storm: N operations", and the machine
+ * restarts. A kernel that hangs or dies never says that line.
  */
 #define _GNU_SOURCE
 #include <errno.h>
