@@ -10,7 +10,10 @@ step "format and lints; meanwhile real Linux 6.12 (built once, then cached)"
 kernels=$(mktemp)
 built=
 trap '[ -z "$built" ] || kill "$built"; rm -f "$kernels"' EXIT
-{ target/release/schedlab linux add 6.12 && target/release/schedlab linux add 6.12 --with scx; } >"$kernels" 2>&1 &
+{
+	target/release/schedlab linux add 6.12 && target/release/schedlab linux add 6.12 --with scx &&
+		target/release/schedlab race linux-6.12 --scenario wakeup --schedules 100 # (a kernel with points)
+} >"$kernels" 2>&1 &
 built=$!
 cargo fmt --all --check
 cargo clippy --workspace --all-targets --release --quiet -- -D warnings

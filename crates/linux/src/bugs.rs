@@ -430,11 +430,20 @@ impl BugTree {
     /// The copy beside the kernels of the cache that `kernel` is in, made if it is not there: links to its
     /// source, but for kernel/sched.
     pub fn open(kernel: &BuiltKernel) -> Result<BugTree, BugError> {
-        let cache = kernel.dir.ancestors().nth(2).unwrap_or(&kernel.dir);
-        BugTree::at(&cache.join("bugs").join(&kernel.series), &kernel.source)
+        BugTree::at(&BugTree::root(kernel), &kernel.source, false)
     }
 
-    fn at(root: &Path, source: &Path) -> Result<BugTree, BugError> {
+    /// The same, when whoever has it is done.
+    pub fn wait(kernel: &BuiltKernel) -> Result<BugTree, BugError> {
+        BugTree::at(&BugTree::root(kernel), &kernel.source, true)
+    }
+
+    fn root(kernel: &BuiltKernel) -> PathBuf {
+        let cache = kernel.dir.ancestors().nth(2).unwrap_or(&kernel.dir);
+        cache.join("bugs").join(&kernel.series)
+    }
+
+    fn at(root: &Path, source: &Path, waits: bool) -> Result<BugTree, BugError> {
         if let Some(parent) = root.parent() {
             fs::create_dir_all(parent).map_err(io("create", parent))?;
         }
@@ -445,6 +454,7 @@ impl BugTree {
         let lock = File::create(&lock_path).map_err(io("create", &lock_path))?;
         match lock.try_lock() {
             Ok(()) => {}
+            Err(TryLockError::WouldBlock) if waits => lock.lock().map_err(io("lock", &lock_path))?,
             Err(TryLockError::WouldBlock) => return Err(BugError::Busy { path: root.to_owned() }),
             Err(TryLockError::Error(error)) => return Err(io("lock", &lock_path)(error)),
         }
@@ -672,10 +682,10 @@ because = "."
         }
         let fair = root.join("kernel/sched/fair.c");
         let read = || fs::read_to_string(&fair).unwrap();
-        let tree = BugTree::at(&root, &source).unwrap();
-        assert!(matches!(BugTree::at(&root, &source), Err(BugError::Busy { .. })));
-        let _other = BugTree::at(&dir.path().join("6.1"), &source).unwrap();
-        assert!(BugTree::at(&dir.path().join("6.12"), &source).is_ok());
+        let tree = BugTree::at(&root, &source, false).unwrap();
+        assert!(matches!(BugTree::at(&root, &source, false), Err(BugError::Busy { .. })));
+        let _other = BugTree::at(&dir.path().join("6.1"), &source, false).unwrap();
+        assert!(BugTree::at(&dir.path().join("6.12"), &source, true).is_ok());
         tree.apply(&bug(SPEC).unwrap()).unwrap();
         assert_eq!(read(), "a = 1; b = 3;\n");
         assert!(root.join("lib").is_symlink() && root.join("kernel/fork.c").is_symlink());
@@ -699,7 +709,7 @@ because = "."
         assert_eq!(fs::read_to_string(source.join("lib/a/b.c")).unwrap(), "x");
         assert_eq!(read(), "a = 1; b = 2;\n");
         // opened again, it is linked as it is
-        let tree = BugTree::at(&root, &source).unwrap();
+        let tree = BugTree::at(&root, &source, false).unwrap();
         tree.restore().unwrap();
         drop(tree);
         assert_eq!(read(), "a = 1; b = 2;\n");

@@ -158,14 +158,15 @@ fn points_go_with_other_flavours() {
 
 /// Found, shrunk, written, read, repeated in another process; and the unmodified kernel does not show it.
 #[test]
-#[ignore = "long: builds a kernel with points"]
 fn bugs_are_found_and_their_schedules_repeat() {
-    for (seeded, scenario_name, wanted) in [
-        ("queued-unchecked", "wakeup", "is runnable and on no queue"),
-        ("state-before-lock", "wakeup", "is runnable and on no queue"),
-        ("push-rt-unchecked", "rt-push", ""),
+    for (seeded, scenario_name, wanted, strategy) in [
+        ("queued-unchecked", "wakeup", "is runnable and on no queue", Strategy::Mix),
+        ("state-before-lock", "wakeup", "is runnable and on no queue", Strategy::Mix),
+        ("push-rt-unchecked", "rt-push", "", Strategy::Mix),
+        ("push-rt-unchecked", "rt-push", "", Strategy::Pos),
+        ("distribute-unlocked", "bandwidth3", "a group's time grew", Strategy::Pos),
     ] {
-        let plan = plan(seeded, 1000);
+        let plan = Plan { strategy, ..plan(seeded, 1000) };
         let scenario = scenario(scenario_name);
         let explored = plan.explore(&scenario).unwrap();
         let finding = explored.findings.iter().find(|f| f.text.contains(wanted));
@@ -186,7 +187,6 @@ fn bugs_are_found_and_their_schedules_repeat() {
 
 /// Two stops that must match, each as long as a task needs. Without the bug the same stops show nothing.
 #[test]
-#[ignore = "long: builds a kernel with points"]
 fn stops_that_end_with_a_change_match() {
     let scenario = scenario("push-foreign");
     let search = |seeded: &str| Plan { strategy: Strategy::Conflict, findings: 1, ..plan(seeded, 4000) };
@@ -204,7 +204,6 @@ fn stops_that_end_with_a_change_match() {
 /// A waker whose word is late beyond the lock does not see the sleeper, which does not see the word. By order alone
 /// nobody is lost, and with the barrier the same schedule shows nothing.
 #[test]
-#[ignore = "long: builds a kernel with points"]
 fn a_missing_barrier_is_found_by_late_stores_alone() {
     let scenario = scenario("wakeup");
     let search = |seeded: &str, model| Plan { model, seed: 3, ..plan(seeded, 2000) };

@@ -41,10 +41,11 @@ const fn kind(strategy: Strategy, model: MemoryModel, name: &'static str) -> Kin
 }
 
 /// Searches of the table: by order of events, and with late stores.
-const BY_ORDER: [Kind; 6] = [
+const BY_ORDER: [Kind; 7] = [
     MIX,
     kind(Strategy::Random, MemoryModel::Sc, "random"),
     kind(Strategy::Pct(3), MemoryModel::Sc, "pct-3"),
+    kind(Strategy::Pos, MemoryModel::Sc, "pos"),
     kind(Strategy::Conflict, MemoryModel::Sc, "conflict"),
     Kind { most: |n| 10 * n, is_once: true, ..kind(Strategy::Bounded(1), MemoryModel::Sc, "one stop") },
     Kind { races: true, most: |n| n / 10, is_once: true, ..kind(Strategy::Mix, MemoryModel::Sc, "races") },

@@ -51,8 +51,9 @@ pub fn packaged(
     fs::create_dir_all(&dir).map_err(io("create", &dir))?;
     let name = seeded.map(|seeded| format!("-{}", seeded.file_name())).unwrap_or_default();
     let object = dir.join(format!("linux+{}{name}-{}.so", flavours.join("+"), &key[..12]));
-    if !object.is_file() {
-        let tree = BugTree::open(packaged).map_err(refused)?;
+    // several runs may want bugs at the same time: one builds after the other
+    let tree = if object.is_file() { None } else { Some(BugTree::wait(packaged).map_err(refused)?) };
+    if let Some(tree) = tree.filter(|_| !object.is_file()) {
         tree.put(seeded.map_or("no bug", |seeded| &seeded.name), &edits).map_err(refused)?;
         let options = BuildOptions { flavours: flavours.clone(), ..packaged.options() };
         let built = build_tree(tree.path(), &options)?;

@@ -134,7 +134,7 @@ impl Conflicts {
         let look = (!looks.is_empty()).then(|| *random.pick(looks))?;
         let at = from + 1 + random.below((to - from).max(1));
         let until = (random.below(3) > 0).then(|| changed(&look, random));
-        Some((Stop { cpu, at, hold: most_of(random), until }, look.address))
+        Some((Stop { until, ..Stop::new(cpu, at, most_of(random)) }, look.address))
     }
 
     /// A stop at a look of a line, a little before it or behind it.
@@ -147,7 +147,7 @@ impl Conflicts {
             _ => look.at,
         };
         let until = if random.below(4) == 0 { Until::Interrupt } else { changed(&look, random) };
-        Some((Stop { cpu: look.cpu, at, hold: most_of(random), until: Some(until) }, look.address))
+        Some((Stop { until: Some(until), ..Stop::new(look.cpu, at, most_of(random)) }, look.address))
     }
 
     /// A stop right before a later look of the same CPU, most often one at this memory.
@@ -159,7 +159,8 @@ impl Conflicts {
             (_, false) => *random.pick(looks),
             (_, true) => return None,
         };
-        Some(Stop { cpu: look.cpu, at: look.at, hold: most_of(random), until: Some(changed(&look, random)) })
+        let stop = Stop::new(look.cpu, look.at, most_of(random));
+        Some(Stop { until: Some(changed(&look, random)), ..stop })
     }
 
     /// A stop before point `to` of a CPU whose store at point `from` is late. It ends, two times in three, when another
@@ -171,7 +172,7 @@ impl Conflicts {
             2 => Some(Until::Interrupt),
             _ => (!looks.is_empty()).then(|| changed(random.pick(looks), random)),
         };
-        Stop { cpu, at: to, hold: most_of(random), until }
+        Stop { until, ..Stop::new(cpu, to, most_of(random)) }
     }
 
     /// Lines of looks in all, and of those that are free.

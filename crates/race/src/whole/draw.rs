@@ -54,8 +54,9 @@ const ANY_IN: u64 = 8;
 /// Most stops of a random walk.
 const WALK_MAX: u64 = 40;
 
-/// Late stores are drawn from a stream of their own.
+/// Late stores are drawn from a stream of their own, and so are priorities of accesses.
 const LATE_SEED: u64 = 0x1a7e_1a7e;
+const PRIORITY_SEED: u64 = 0x9051_9051;
 
 /// Schedules of a block, of which one in five has a trunk.
 pub(super) const BLOCK: u64 = 32;
@@ -111,6 +112,8 @@ pub(super) struct Places {
     all: Vec<u64>,
     /// Of the schedule without stops.
     conflicts: Conflicts,
+    /// By words of 8 bytes: whether several CPUs touch it, and one of them writes.
+    words: ByAddress<bool>,
 }
 
 impl Places {
@@ -154,7 +157,14 @@ impl Places {
             }
         }
         let lines = Groups::of(by_code, |point| point.code);
-        Places { lines, shared, all, ..Places::default() }
+        let is_shared = |(touched, written): (u64, u64)| written != 0 && touched & (touched - 1) != 0;
+        let words = words.into_iter().map(|(word, by)| (word, is_shared(by))).collect();
+        Places { lines, shared, all, words, ..Places::default() }
+    }
+
+    /// The words that were touched, and whether they are shared.
+    pub(super) fn words(&self) -> &ByAddress<bool> {
+        &self.words
     }
 
     /// Lines of code at which what is touched is shared, and that `other` has not.
@@ -213,7 +223,7 @@ impl Places {
         let long = Span::from_us(*random.pick(&WINDOW_HOLDS_US));
         let mut stops = vec![Stop::new(cpu, at, long)];
         if random.below(3) > 0 {
-            let behind = Stop { cpu, at: to, hold: Span::ZERO, until: None };
+            let behind = Stop::new(cpu, to, Span::ZERO);
             stops.extend(self.within(&behind, LOOKS, random));
         }
         let more = u64::from(random.below(3) == 0);
@@ -305,16 +315,22 @@ impl Places {
     pub(super) fn with_late(&self, stops: Vec<Stop>, stores: &Stores, seed: u64, index: u64) -> Given {
         let mut random = Random::for_part(seed.wrapping_add(LATE_SEED), index);
         if index % 4 == 3 {
-            return Given { stops, late: Vec::new() };
+            return Given::with(stops);
         }
         let Some(mut given) = stores.draw(&self.conflicts, &mut random) else {
-            return Given { stops, late: Vec::new() };
+            return Given::with(stops);
         };
         if random.below(2) == 0 {
             given.stops.extend(stops);
         }
         given.stops = in_order(given.stops);
         given
+    }
+
+    /// From what number schedule `index` draws the priorities of its accesses, if the search has them.
+    pub(super) fn priorities(strategy: Strategy, seed: u64, index: u64) -> Option<u64> {
+        let mut random = Random::for_part(seed.wrapping_add(PRIORITY_SEED), index);
+        (strategy == Strategy::Pos).then(|| random.next_u64())
     }
 
     /// The stops of schedule `index`; `None`: there is no such.
@@ -324,7 +340,13 @@ impl Places {
             Strategy::Pct(depth) => u64::from(depth.max(2) - 1),
             Strategy::Random => 1 + random.below(WALK_MAX),
             Strategy::Bounded(_) | Strategy::Dpor => return self.nth(index).map(|stop| vec![stop]),
-            Strategy::Mix | Strategy::Pos | Strategy::Conflict => match index % 8 {
+            // the others stand as their priorities say
+            Strategy::Pos => match index % 4 {
+                0 => 0,
+                3 => 1 + random.below(8),
+                _ => 1 + random.below(2),
+            },
+            Strategy::Mix | Strategy::Conflict => match index % 8 {
                 0 => 1 + random.below(WALK_MAX),
                 7 => 1 + random.below(8),
                 more => 1 + (more - 1) % 3,
@@ -363,13 +385,13 @@ impl Places {
             2 => (ONE_STOP_MOST, Some(Until::Interrupt)),
             _ => return None,
         };
-        Some(Stop { cpu, at, hold, until })
+        Some(Stop { until, ..Stop::new(cpu, at, hold) })
     }
 }
 
 /// Whether a search takes all kinds of stops in turn.
 fn is_mixed(strategy: Strategy) -> bool {
-    matches!(strategy, Strategy::Mix | Strategy::Pos)
+    strategy == Strategy::Mix
 }
 
 /// The windows of a schedule, with their keys: those of locks that several CPUs take.
@@ -431,7 +453,7 @@ mod tests {
         let places = Places::of(&events, vec![2, 1]);
         assert_eq!(places.count(), (3, 2));
         let all: Vec<_> = (0..7).map(|n| places.draw(Strategy::Bounded(1), 1, n)).collect();
-        let ends = |until| move |cpu| Some(vec![Stop { cpu, at: 1, hold: ONE_STOP_MOST, until }]);
+        let ends = |until| move |cpu| Some(vec![Stop { until, ..Stop::new(cpu, 1, ONE_STOP_MOST) }]);
         let at_once = |cpu| Some(vec![Stop::new(cpu, 1, Span::ZERO)]);
         let changed = ends(Some(Until::Changed { address: 0x100, size: 4 }));
         let interrupted = ends(Some(Until::Interrupt));

@@ -12,24 +12,24 @@ impl Given {
         self.stops.len() + self.late.len()
     }
 
-    /// Without the nth of them.
-    pub(super) fn without(&self, n: usize) -> Given {
+    /// Without so many of them, from the nth.
+    pub(super) fn without(&self, n: usize, nr: usize) -> Given {
         let mut fewer = self.clone();
-        match n.checked_sub(fewer.stops.len()) {
-            None => drop(fewer.stops.remove(n)),
-            Some(n) => drop(fewer.late.remove(n)),
-        }
+        let of_stops = |at: usize| at.min(self.stops.len());
+        let of_late = |at: usize| at.saturating_sub(self.stops.len()).min(self.late.len());
+        fewer.stops.drain(of_stops(n)..of_stops(n + nr));
+        fewer.late.drain(of_late(n)..of_late(n + nr));
         fewer
     }
 
-    /// With the nth as simple as it can be: a stop until nothing else happens at its instant, a store that is late
-    /// alone. `None`: it is.
+    /// With the nth as simple as it can be: a stop until nothing else happens at its instant, whoever goes on
+    /// meanwhile, a store that is late alone. `None`: it is.
     pub(super) fn simpler(&self, n: usize, has_single: bool) -> Option<Given> {
         let mut simpler = self.clone();
         match n.checked_sub(simpler.stops.len()) {
             None => {
                 let stop = &mut simpler.stops[n];
-                (stop.hold, stop.until) = (Span::ZERO, None);
+                *stop = Stop::new(stop.cpu, stop.at, Span::ZERO);
             }
             Some(n) => simpler.late[n].all &= !has_single,
         }
@@ -51,6 +51,10 @@ impl Given {
         for Choice { cpu, at, what } in choices {
             let (cpu, at) = (u32::from(*cpu), u64::from(*at));
             let (ns, ends) = match what {
+                ChoiceKind::To(to) => {
+                    given.stops.push(Stop::turn(cpu, at, u32::from(*to)));
+                    continue;
+                }
                 ChoiceKind::Hold(ns) => (*ns, None),
                 ChoiceKind::Until(ns, ends) => (*ns, Some(*ends)),
                 ChoiceKind::Late(later) => {
@@ -69,7 +73,7 @@ impl Given {
                     Some(Until::ChangedNow { address: places.address(at, size)?, size, times })
                 }
             };
-            given.stops.push(Stop { cpu, at, hold: Span::from_ns(ns), until });
+            given.stops.push(Stop { until, ..Stop::new(cpu, at, Span::from_ns(ns)) });
         }
         Some(given)
     }
@@ -77,6 +81,10 @@ impl Given {
 
 /// A stop as a schedule's line.
 fn choice(stop: &Stop, places: Places) -> Choice {
+    let (cpu, at) = (stop.cpu as u8, stop.at as u32);
+    if let Some(to) = stop.to {
+        return Choice { cpu, at, what: ChoiceKind::To(to as u8) };
+    }
     let ns = stop.hold.as_ns();
     let memory = |address| places.memory(address);
     let ends = stop.until.and_then(|until| match until {
@@ -85,5 +93,5 @@ fn choice(stop: &Stop, places: Places) -> Choice {
         Until::ChangedNow { address, size, times } => Some(Ends::ChangedNow(memory(address)?, size, times)),
     });
     let what = ends.map_or(ChoiceKind::Hold(ns), |ends| ChoiceKind::Until(ns, ends));
-    Choice { cpu: stop.cpu as u8, at: stop.at as u32, what }
+    Choice { cpu, at, what }
 }

@@ -233,10 +233,10 @@ impl Stores {
             true => (Span::from_ms(40), Some(Until::Changed { address: y.address, size: y.size })),
             false => (hold, None),
         };
-        let theirs = Stop { cpu: other.cpu, at: other.at, hold: most, until };
+        let theirs = Stop { until, ..Stop::new(other.cpu, other.at, most) };
         let own = Stop::new(store.cpu, y.at + 1, Span::from_us(*random.pick(&HOLDS_US)));
         let late = Late { cpu: store.cpu, at: store.at, all: !passes };
-        Some(Given { stops: vec![theirs, own], late: vec![late] })
+        Some(Given { late: vec![late], ..Given::with(vec![theirs, own]) })
     }
 
     /// A store that is late, and a stop while it is.
@@ -254,7 +254,8 @@ impl Stores {
             _ => store.at + 1 + random.below(to - store.at),
         };
         let stop: Stop = conflicts.while_late(store.cpu, (store.at, at), random);
-        Some(Given { stops: vec![stop], late: vec![Late { cpu: store.cpu, at: store.at, all }] })
+        let late = vec![Late { cpu: store.cpu, at: store.at, all }];
+        Some(Given { late, ..Given::with(vec![stop]) })
     }
 
     #[cfg(test)]
@@ -303,7 +304,7 @@ mod tests {
         let mut random = Random::for_part(1, 1);
         let drawn: Vec<Given> = (0..200).filter_map(|_| stores.draw(&conflicts, &mut random)).collect();
         assert_eq!(drawn.len(), 200);
-        for Given { stops, late } in &drawn {
+        for Given { stops, late, .. } in &drawn {
             let [Late { cpu: 0, at: 1, all }] = late[..] else { panic!("{late:?}") };
             assert!((2..=if all { 6 } else { 4 }).contains(&stops[0].at), "{stops:?}");
         }

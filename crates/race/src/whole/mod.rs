@@ -23,6 +23,7 @@ pub mod known;
 mod late;
 mod order;
 mod page;
+mod pos;
 mod replay;
 mod scenario;
 mod serve;

@@ -27,6 +27,8 @@ use schedlab_machine::order::{Order, Ready, Turn, in_posted_order};
 use schedlab_units::{CpuId, Span, Time};
 use serde::{Deserialize, Serialize};
 
+use super::pos::Pos;
+
 /// A CPU stops before one of its points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Stop {
@@ -37,12 +39,19 @@ pub(crate) struct Stop {
     pub(crate) hold: Span,
     /// What ends it before.
     pub(crate) until: Option<Until>,
+    /// Who goes on in its place, whatever that one stood for. Where that CPU is not in the kernel, there is no stop.
+    pub(crate) to: Option<u32>,
 }
 
 impl Stop {
     /// A stop that its length alone ends.
     pub(crate) fn new(cpu: u32, at: u64, hold: Span) -> Stop {
-        Stop { cpu, at, hold, until: None }
+        Stop { cpu, at, hold, until: None, to: None }
+    }
+
+    /// Another CPU goes on; this one, too, when nothing else happens at this instant.
+    pub(crate) fn turn(cpu: u32, at: u64, to: u32) -> Stop {
+        Stop { to: Some(to), ..Stop::new(cpu, at, Span::ZERO) }
     }
 }
 
@@ -61,6 +70,15 @@ pub(crate) struct Late {
 pub(crate) struct Given {
     pub(crate) stops: Vec<Stop>,
     pub(crate) late: Vec<Late>,
+    /// Turns besides are drawn from this number, and noted ([`Fork::note`]).
+    pub(crate) drawn: Option<u64>,
+}
+
+impl Given {
+    /// With these stops alone.
+    pub(crate) fn with(stops: Vec<Stop>) -> Given {
+        Given { stops, ..Given::default() }
+    }
 }
 
 /// What ends a stop before its time is over.
@@ -89,7 +107,7 @@ impl Until {
 }
 
 /// What is there now, up to 8 bytes.
-fn value(address: u64, size: u8) -> u64 {
+pub(super) fn value(address: u64, size: u8) -> u64 {
     let mut bytes = [0u8; 8];
     for (n, byte) in bytes.iter_mut().enumerate().take(usize::from(size)) {
         // SAFETY: a stop's memory is the simulated machine's or the kernel object's, which stay (serve.rs asks); only
@@ -101,11 +119,17 @@ fn value(address: u64, size: u8) -> u64 {
 
 /// Most points at which others are looked at one by one, in a schedule.
 const STEPS_MAX: u64 = 50_000;
+/// Most points of a schedule at which turns are drawn: a million events at one instant are a livelock to the machine.
+const DRAWN_MAX: u64 = 500_000;
 
 /// What happens at the boundary between a boot and its schedules, and at the end of one.
 pub(crate) trait Fork {
     /// The first instant of the scenario: comes back in a process that runs one schedule, which it returns.
     fn fork(&mut self, control: &RaceControl) -> Given;
+    /// Whether several CPUs touch this memory, and one of them changes it, as far as is known.
+    fn is_shared(&self, address: u64) -> bool;
+    /// A schedule that is drawn as it goes on has this stop.
+    fn note(&mut self, stop: &Stop);
     /// Something does not hold: the process ends here.
     fn wrong(&mut self, control: &RaceControl, why: String, sites: &[u64]) -> !;
 }
@@ -170,8 +194,16 @@ pub(crate) struct Explorer<F: Fork> {
     spinning: Option<CpuId>,
     /// The code before which CPUs have stopped, first ones first.
     reached: Vec<u64>,
+    /// Whose access comes next, where that is drawn.
+    pos: Option<Pos>,
+    /// A CPU stands so that another one goes on: the two.
+    turned: Option<(CpuId, CpuId)>,
     /// A CPU that is looked at point by point, and how many such points there were.
     stepping: Option<CpuId>,
+    /// The one whose turn it is because of that: nothing has happened since it was looked at.
+    step: Option<CpuId>,
+    /// Who was sent interrupts meanwhile.
+    posted: Vec<CpuId>,
     steps: u64,
     /// Something has happened since all was asked for the last time.
     is_dirty: bool,
@@ -200,7 +232,11 @@ impl<F: Fork> Explorer<F> {
             spun: vec![0; nr],
             spinning: None,
             reached: Vec::new(),
+            pos: None,
+            turned: None,
             stepping: None,
+            step: None,
+            posted: Vec::new(),
             steps: 0,
             is_dirty: false,
             now: Time::ZERO,
@@ -224,6 +260,29 @@ impl<F: Fork> Explorer<F> {
         self.arm(cpu.index());
     }
 
+    /// Who goes on when the first of two stands for the second: that one, if it is in the kernel.
+    fn turn(&mut self, (from, to): (CpuId, CpuId)) -> CpuId {
+        let goes = if self.ready.iter().any(|ready| ready.cpu == to) { to } else { from };
+        self.held[goes.index()] = None;
+        goes
+    }
+
+    /// Where turns are drawn: the CPU that has come to this point stands for another one.
+    fn drawn(&mut self, cpu: CpuId, at: u64, point: &Point) -> Option<Stop> {
+        let pos = self.pos.as_ref()?;
+        if self.ready.len() < 2 || !self.fork.is_shared(point.address) {
+            return None;
+        }
+        let able = |ready: &&Ready| self.held[ready.cpu.index()].is_some() || self.may_go(ready, self.now);
+        let best = self.ready.iter().filter(able).max_by_key(|ready| pos.priority(ready))?;
+        (best.cpu != cpu && pos.priority(best) > 0).then(|| Stop::turn(cpu.0, at, best.cpu.0))
+    }
+
+    /// Whether this CPU goes on from a point at which it was looked at, and would not have stopped otherwise.
+    fn is_step(&self, cpu: CpuId) -> bool {
+        self.pos.is_some() && self.step == Some(cpu)
+    }
+
     fn becomes(&mut self, cpu: CpuId, reason: impl FnOnce(&mut Ready)) {
         let known = self.ready.iter().position(|ready| ready.cpu == cpu).map(|at| self.ready.remove(at));
         let mut ready = known.unwrap_or(Ready { cpu, posted: false, stands: None });
@@ -239,7 +298,8 @@ impl<F: Fork> Explorer<F> {
             self.stops[cpu].pop();
         }
         let planned = self.stops[cpu].last().map(|stop| stop.at);
-        let at = if self.steps() { Some(at + 1) } else { planned };
+        let is_drawn = self.pos.is_some() && self.steps < DRAWN_MAX;
+        let at = if is_drawn || self.steps() { Some(at + 1) } else { planned };
         control.stop_before(CpuId(cpu as u32), at);
     }
 
@@ -252,7 +312,8 @@ impl<F: Fork> Explorer<F> {
     fn begin(&mut self, warned: usize) {
         let Some(control) = self.control else { return };
         self.warned = warned;
-        let Given { stops, late } = self.fork.fork(&control);
+        let Given { stops, late, drawn } = self.fork.fork(&control);
+        self.pos = drawn.map(|seed| Pos::new(seed, self.stops.len()));
         self.is_live = true;
         control.set_on(true);
         for stop in stops {
@@ -359,11 +420,22 @@ impl<F: Fork> Order for Explorer<F> {
     const STEERS: bool = true;
 
     fn next<K: Kernel>(&mut self, kernel: &mut K, now: Time) -> Option<Turn> {
+        self.step = self.stepping.take();
         while let Some(cpu) = kernel.next_kick() {
+            if self.pos.is_some() && self.step.is_some() && !self.posted.contains(&cpu) {
+                self.posted.push(cpu);
+            }
+            if let Some(pos) = self.pos.as_mut().filter(|_| self.ready.iter().all(|ready| ready.cpu != cpu)) {
+                pos.becomes_ready(cpu);
+            }
             self.becomes(cpu, |ready| ready.posted = true);
         }
-        self.now = now;
-        if self.spinning.take().is_some() {
+        // where a CPU is only looked at, all is as if it had gone on
+        if self.pos.is_none() || self.step.is_none() {
+            self.now = now;
+            self.posted.clear();
+        }
+        if (self.pos.is_none() || self.step.is_none()) && self.spinning.take().is_some() {
             // it has found what it waited for
             self.changes += 1;
         }
@@ -380,7 +452,8 @@ impl<F: Fork> Order for Explorer<F> {
             }
             return None;
         }
-        let stepped = self.stepping.take();
+        let turned = self.turned.take().map(|turned| self.turn(turned));
+        let stepped = turned.or(self.step);
         let stepped = stepped.and_then(|cpu| self.ready.iter().position(|ready| ready.cpu == cpu));
         let index = match (self.is_live, stepped) {
             (false, _) => in_posted_order(&self.ready),
@@ -405,18 +478,30 @@ impl<F: Fork> Order for Explorer<F> {
             }
             return;
         }
-        self.changes += 1;
+        // a CPU that spins comes to points, too: where each one is looked at, those change nothing
+        self.changes += u64::from(self.pos.is_none());
         let at = self.control.map_or(0, |control| control.points(cpu));
         let planned = self.stops[cpu.index()].pop_if(|stop| stop.at <= at);
-        let Some(stop) = planned else {
+        if let Some(pos) = &mut self.pos {
+            pos.comes_to(cpu, &point, planned.is_some());
+        }
+        let Some(stop) = planned.or_else(|| self.drawn(cpu, at, &point)) else {
             self.stepped(cpu);
             return;
         };
+        if self.pos.is_some() {
+            self.changes += 1;
+            self.fork.note(&stop);
+            for cpu in std::mem::take(&mut self.posted) {
+                self.becomes(cpu, |ready| ready.posted = true);
+            }
+        }
         self.turns += 1;
         self.reached.push(point.code);
         let was = stop.until.and_then(Until::memory).map_or(0, |(address, size)| value(address, size));
         let until = self.now + stop.hold;
         self.held[cpu.index()] = Some(Held { until, ends: stop.until, was, turn: self.turns });
+        self.turned = stop.to.map(|to| (cpu, CpuId(to)));
         match self.steps() {
             true => (0..self.stops.len()).for_each(|cpu| self.arm(cpu)),
             false => self.arm(cpu.index()),
@@ -428,16 +513,22 @@ impl<F: Fork> Order for Explorer<F> {
         let spins = self.ready.iter().find(|ready| ready.cpu == cpu).is_some_and(|ready| {
             !ready.posted && ready.stands.is_some_and(|point| point.kind == PointKind::Relax)
         });
-        if !spins {
+        if !spins && !self.is_step(cpu) {
             self.changes += 1;
         }
         self.is_dirty = true;
+        let is_within = self.ready.iter().any(|ready| ready.cpu == cpu && ready.stands.is_some());
+        if let Some(pos) = self.pos.as_mut().filter(|_| !is_within) {
+            pos.becomes_ready(cpu);
+        }
         self.ready.retain(|ready| ready.cpu != cpu);
         self.held[cpu.index()] = None;
     }
 
     fn stands(&self, cpu: CpuId) -> Option<Point> {
-        self.ready.iter().find(|ready| ready.cpu == cpu).and_then(|ready| ready.stands)
+        // who is only looked at takes no interrupt here that it would not take otherwise
+        let ready = self.ready.iter().find(|ready| ready.cpu == cpu && !self.is_step(cpu));
+        ready.and_then(|ready| ready.stands)
     }
 
     fn start(&mut self) {

@@ -29,6 +29,9 @@ pub(super) struct Page {
     late: [Late; STOPS],
     nr_stops: u32,
     nr_late: u32,
+    drawn: Option<u64>,
+    /// Stops of a schedule that was drawn as it went on; they lie elsewhere.
+    pub(super) nr_noted: u32,
     /// As the server numbers what is recorded.
     pub(super) watch: u32,
     is_answered: bool,
@@ -56,16 +59,17 @@ impl Page {
     }
 
     pub(super) fn clear(&mut self) {
-        (self.status, self.nr_sites, self.len) = (0, 0, 0);
+        (self.status, self.nr_sites, self.len, self.nr_noted) = (0, 0, 0, 0);
     }
 
     /// The next schedule; whether there is room for it.
-    pub(super) fn give(&mut self, Given { stops, late }: &Given) -> bool {
+    pub(super) fn give(&mut self, Given { stops, late, drawn }: &Given) -> bool {
         let fits = stops.len() <= STOPS && late.len() <= STOPS;
         if fits {
             self.stops[..stops.len()].copy_from_slice(stops);
             self.late[..late.len()].copy_from_slice(late);
             (self.nr_stops, self.nr_late) = (stops.len() as u32, late.len() as u32);
+            self.drawn = *drawn;
         }
         fits
     }
@@ -74,6 +78,7 @@ impl Page {
         Given {
             stops: self.stops[..self.nr_stops as usize].to_vec(),
             late: self.late[..self.nr_late as usize].to_vec(),
+            drawn: self.drawn,
         }
     }
 

@@ -148,6 +148,9 @@ pub(super) fn tell(
         {
             let at_most = if stop.until.is_some() { " at most" } else { "" };
             let text = match stop.hold.as_ns() {
+                0 if stop.to.is_some() => {
+                    format!("stood here for cpu{}, now goes on:", stop.to.unwrap_or_default())
+                }
                 0 => "stood here, now goes on:".to_owned(),
                 _ => format!("stood here for {}{at_most}, now goes on:", stop.hold),
             };

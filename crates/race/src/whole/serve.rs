@@ -32,7 +32,7 @@ use serde::{Deserialize, Serialize};
 
 use super::again;
 use super::draw::{BLOCK, Places, TRUNKS};
-use super::hb;
+use super::hb::{self, ByAddress};
 use super::late::Stores;
 use super::order::{Explorer, Fork, Given, Stop};
 use super::page::{PAIRS, Page, REFUSED, Verdict, shared_memory};
@@ -83,6 +83,10 @@ pub(super) struct WholeJob {
 const COMMAND_LINE: &str = "noautogroup";
 /// Events of one schedule that are kept: 40 bytes each.
 const TRACE_MAX: usize = 4 << 20;
+/// Stops that are left out one by one when a schedule is shrunk.
+const FEW: usize = 8;
+/// Stops that are kept of a schedule that is drawn as it goes on.
+const NOTED_MAX: usize = 1 << 16;
 /// A schedule that takes longer than this, of CPU time, has no end.
 const LIMIT_S: i64 = 3;
 /// And so has what comes before the schedules: the object is loaded, the kernel boots and runs to `from`.
@@ -263,6 +267,10 @@ struct Server<'a> {
     socket: &'a UnixStream,
     page: &'static mut Page,
     trace: *mut RaceEvent,
+    /// Stops of schedules that are drawn as they go on, so many on the page.
+    noted: *mut Stop,
+    /// By words of 8 bytes: whether they are shared, in the schedule without stops.
+    words: ByAddress<bool>,
     /// Of a child: what the kernel had warned of before.
     is_child: bool,
     /// Of a child that runs many schedules, and of the server: where its memory is kept.
@@ -307,6 +315,7 @@ fn run(job: WholeJob, socket: &UnixStream, page: &'static mut Page) -> Result<()
     let flat = || Topology::flat(scenario.cpus).map_err(|e| e.to_string());
     let topology = scenario.topology.clone().map_or_else(flat, Ok)?;
     let trace = shared_memory(TRACE_MAX * size_of::<RaceEvent>()).map_err(no_memory)?.cast();
+    let noted = shared_memory(NOTED_MAX * size_of::<Stop>()).map_err(no_memory)?.cast();
     catch_crashes();
     let name = job.name.clone();
     let scx = job.scx.clone().map(|compiled| Box::new(ScxExtension::new(compiled)) as Box<dyn Extension>);
@@ -317,6 +326,8 @@ fn run(job: WholeJob, socket: &UnixStream, page: &'static mut Page) -> Result<()
         socket,
         page,
         trace,
+        noted,
+        words: ByAddress::default(),
         is_child: false,
         kept: again::room().map_err(no_memory)?,
         runs_many: false,
@@ -499,6 +510,16 @@ impl Server<'_> {
     }
 
     fn found(&self, verdict: Verdict, index: u64, given: &Given) -> Vec<Found> {
+        if verdict == Verdict::Good {
+            return Vec::new();
+        }
+        let noted = given.drawn.map(|_| {
+            let nr = (self.page.nr_noted as usize).min(NOTED_MAX);
+            // SAFETY: the child wrote so many, and is gone or waits.
+            let stops = unsafe { std::slice::from_raw_parts(self.noted, nr) }.to_vec();
+            Given { late: given.late.clone(), ..Given::with(stops) }
+        });
+        let given = noted.as_ref().unwrap_or(given);
         let how = (given.stops.len() as u32, given.choices(self.places));
         found(verdict, index, how, self.text_start)
     }
@@ -560,6 +581,13 @@ impl Server<'_> {
             WholeTask::Explore { first, stride, schedules, findings, aside } => {
                 let all = self.page.points[..self.nr_cpus as usize].to_vec();
                 let places = Places::of(self.events(), all);
+                // a late store is not seen where its CPU stands, so that one cannot be looked at point by point
+                if self.job.strategy == Strategy::Pos && self.job.model != MemoryModel::Sc {
+                    self.job.strategy = Strategy::Mix;
+                }
+                if self.job.strategy == Strategy::Pos {
+                    self.words.clone_from(places.words());
+                }
                 let stores = Stores::of(self.events(), self.job.model);
                 let numbers = (first, stride, schedules);
                 self.explore(control, (&places, &stores), plain, numbers, (findings, &aside))
@@ -615,6 +643,7 @@ impl Server<'_> {
                 break;
             };
             let mut given = places.with_late(stops, stores, self.job.seed, index - 1);
+            given.drawn = Places::priorities(self.job.strategy, self.job.seed, index - 1);
             // what a replay could not name is not looked at
             for stop in &mut given.stops {
                 stop.until = stop.until.filter(|until| {
@@ -646,7 +675,7 @@ impl Server<'_> {
         for number in 0..TRUNKS {
             let Some(stops) = places.trunk(self.job.strategy, self.job.seed, block, number) else { break };
             // what it finds is found again by the block's first schedule
-            let given = Given { stops, late: Vec::new() };
+            let given = Given::with(stops);
             if self.next(control, Watch::Accesses, &given)?.is_none() {
                 return Ok(Trunk::Child(given));
             }
@@ -671,6 +700,10 @@ impl Server<'_> {
     ) -> Result<Turned, String> {
         let mut last = None;
         let mut at = 0;
+        // many are left out together first
+        let is_long = best.len() > FEW;
+        let mut nr = if is_long { best.len().div_ceil(2) } else { 1 };
+        let mut before = best.len();
         let mut shortens = false;
         loop {
             let mut fewer = best.clone();
@@ -679,11 +712,14 @@ impl Server<'_> {
                     if shortens {
                         break;
                     }
-                    (at, shortens) = (0, true);
+                    // what is left out late may make more needless
+                    let again = nr == 1 && is_long && best.len() < before;
+                    (at, shortens, nr) = (0, nr == 1 && !again, if again { 4 } else { (nr / 2).max(1) });
+                    before = best.len();
                     continue;
                 }
                 fewer = match shortens {
-                    false => best.without(at),
+                    false => best.without(at, nr),
                     true => match best.simpler(at, self.job.model == MemoryModel::Lkmm) {
                         Some(simpler) => simpler,
                         None => {
@@ -704,7 +740,7 @@ impl Server<'_> {
                             .into(),
                     );
                 }
-                None => at += 1,
+                None => at += if shortens { 1 } else { nr },
             }
         }
         let findings = last.into_iter().collect();
@@ -743,6 +779,19 @@ impl Fork for Server<'_> {
         let sent = send(self.socket, &done);
         // SAFETY: the job is done.
         unsafe { libc::_exit(i32::from(sent.is_err())) }
+    }
+
+    fn is_shared(&self, address: u64) -> bool {
+        address != 0 && self.words.get(&(address >> 3)).is_none_or(|is_shared| *is_shared)
+    }
+
+    fn note(&mut self, stop: &Stop) {
+        let nr = self.page.nr_noted as usize;
+        if nr < NOTED_MAX {
+            // SAFETY: there is room for so many, and only this child writes there.
+            unsafe { self.noted.add(nr).write(*stop) };
+            self.page.nr_noted += 1;
+        }
     }
 
     fn wrong(&mut self, control: &RaceControl, why: String, sites: &[u64]) -> ! {
