@@ -14,12 +14,13 @@ use std::ffi::{CStr, c_char};
 
 use schedlab_units::CpuId;
 
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 #[repr(C)]
 struct RaceCpu {
     at: u64,
     stop_at: u64,
+    must_at: u64,
     late_at: u64,
     late: *const LateStore,
     nr_late: u64,
@@ -128,7 +129,39 @@ struct Race {
     trace: *mut RaceEvent,
     trace_max: u64,
     trace_len: u64,
+    private: *const u64,
+    private_mask: u64,
     check: unsafe extern "C" fn(u32) -> *const c_char,
+}
+
+/// Words of 8 bytes by their numbers, address / 8: a table with free places, which the kernel looks into.
+#[derive(Clone, Debug)]
+pub struct PrivateWords {
+    table: Vec<u64>,
+}
+
+impl PrivateWords {
+    /// These words.
+    pub fn new(words: &[u64]) -> PrivateWords {
+        let mut table = vec![0; (2 * words.len() + 1).next_power_of_two()];
+        for &word in words.iter().filter(|word| **word != 0) {
+            let at = PrivateWords::places(word, table.len()).find(|at| [0, word].contains(&table[*at]));
+            table[at.expect("half of it is free")] = word;
+        }
+        PrivateWords { table }
+    }
+
+    /// Whether this one is among them.
+    pub fn contains(&self, word: u64) -> bool {
+        let mut there = PrivateWords::places(word, self.table.len()).map(|at| self.table[at]);
+        word != 0 && there.find(|found| [0, word].contains(found)) == Some(word)
+    }
+
+    /// Where a word may stand, best place first (`warp_race_passes()`).
+    fn places(word: u64, len: usize) -> impl Iterator<Item = usize> {
+        let first = word.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        (first..first + len as u64).map(move |at| (at % len as u64) as usize)
+    }
 }
 
 /// The points of one loaded kernel. Valid as long as that is loaded; of no use while a CPU is being resumed.
@@ -171,7 +204,7 @@ impl RaceControl {
             let c = self.cpu(CpuId(cpu));
             // SAFETY: `c` points into the table; nothing runs.
             unsafe {
-                ((*c).at, (*c).stop_at) = (0, u64::MAX);
+                ((*c).at, (*c).stop_at, (*c).must_at) = (0, u64::MAX, u64::MAX);
                 ((*c).late_at, (*c).late, (*c).nr_late) = (u64::MAX, std::ptr::null(), 0);
             };
         }
@@ -188,7 +221,34 @@ impl RaceControl {
     /// The CPU is to stop before its point of this number, from 1; one that is past: before the next. `None`: nowhere.
     pub fn stop_before(&self, cpu: CpuId, at: Option<u64>) {
         // SAFETY: `cpu()` points into the table; nothing runs.
-        unsafe { (*self.cpu(cpu)).stop_at = at.unwrap_or(u64::MAX) };
+        unsafe {
+            let c = self.cpu(cpu);
+            (*c).stop_at = at.unwrap_or(u64::MAX);
+            (*c).must_at = (*c).stop_at;
+        };
+    }
+
+    /// The CPU is to stop before its next point that touches other memory than what [`Self::pass`] names, and before
+    /// the point of this number.
+    pub fn stop_before_next(&self, cpu: CpuId, at: Option<u64>) {
+        // SAFETY: `cpu()` points into the table; nothing runs.
+        unsafe {
+            let c = self.cpu(cpu);
+            (*c).stop_at = (*c).at + 1;
+            (*c).must_at = at.unwrap_or(u64::MAX);
+        };
+    }
+
+    /// What [`Self::stop_before_next`] passes: these words, and points without memory.
+    ///
+    /// # Safety
+    /// They stay where they are as long as this kernel is resumed.
+    pub unsafe fn pass(&self, words: &PrivateWords) {
+        // SAFETY: the table is valid; nothing runs.
+        unsafe {
+            (*self.race).private = words.table.as_ptr();
+            (*self.race).private_mask = words.table.len() as u64 - 1;
+        }
     }
 
     /// The kernel's stores are late as this model has it.
@@ -253,5 +313,22 @@ impl RaceControl {
             (*self.race).on = on;
             (!why.is_null()).then(|| CStr::from_ptr(why).to_string_lossy().into_owned())
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As many words as places allow, among them neighbours and such that want the same place.
+    #[test]
+    fn private_words_are_found_and_no_others() {
+        let words: Vec<u64> = (1..2000).map(|n| n * 64 / 3).collect();
+        let private = PrivateWords::new(&words);
+        for word in 0..43_000 {
+            assert_eq!(private.contains(word), words.contains(&word), "{word}");
+        }
+        assert!(!PrivateWords::new(&[]).contains(0) && !PrivateWords::new(&[]).contains(1));
+        assert!(PrivateWords::new(&[7, 7]).contains(7));
     }
 }

@@ -163,7 +163,7 @@ fn bugs_are_found_and_their_schedules_repeat() {
         ("queued-unchecked", "wakeup", "is runnable and on no queue", Strategy::Mix),
         ("state-before-lock", "wakeup", "is runnable and on no queue", Strategy::Mix),
         ("push-rt-unchecked", "rt-push", "", Strategy::Mix),
-        ("push-rt-unchecked", "rt-push", "", Strategy::Pos),
+        ("state-before-lock", "wakeup", "is runnable and on no queue", Strategy::Pos),
         ("distribute-unlocked", "bandwidth3", "a group's time grew", Strategy::Pos),
     ] {
         let plan = Plan { strategy, ..plan(seeded, 1000) };

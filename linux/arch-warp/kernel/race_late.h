@@ -14,6 +14,7 @@ struct warp_race_choice {
 struct warp_race_cpu {
 	unsigned long long at;		/* kernel: points so far */
 	unsigned long long stop_at;	/* simulator: the point to stop before; ~0: none */
+	unsigned long long must_at;	/* simulator: those before it are passed if they touch private memory */
 	unsigned long long late_at;	/* kernel: the next point that may concern late stores; 0: each; ~0: none */
 	const struct warp_race_choice *late;	/* simulator: in order; the kernel takes them one by one */
 	unsigned long long nr_late;

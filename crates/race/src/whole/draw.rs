@@ -112,8 +112,8 @@ pub(super) struct Places {
     all: Vec<u64>,
     /// Of the schedule without stops.
     conflicts: Conflicts,
-    /// By words of 8 bytes: whether several CPUs touch it, and one of them writes.
-    words: ByAddress<bool>,
+    /// Words of 8 bytes that one CPU touches alone, or that nobody writes.
+    private: Vec<u64>,
 }
 
 impl Places {
@@ -158,13 +158,13 @@ impl Places {
         }
         let lines = Groups::of(by_code, |point| point.code);
         let is_shared = |(touched, written): (u64, u64)| written != 0 && touched & (touched - 1) != 0;
-        let words = words.into_iter().map(|(word, by)| (word, is_shared(by))).collect();
-        Places { lines, shared, all, words, ..Places::default() }
+        let private = words.into_iter().filter(|(_, by)| !is_shared(*by)).map(|(word, _)| word).collect();
+        Places { lines, shared, all, private, ..Places::default() }
     }
 
-    /// The words that were touched, and whether they are shared.
-    pub(super) fn words(&self) -> &ByAddress<bool> {
-        &self.words
+    /// Words of 8 bytes that one CPU touches alone, or that nobody writes.
+    pub(super) fn private(&self) -> &[u64] {
+        &self.private
     }
 
     /// Lines of code at which what is touched is shared, and that `other` has not.

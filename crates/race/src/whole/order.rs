@@ -21,7 +21,7 @@
 //! The order is also where one boot serves many schedules. When the scenario's first instant has come, [`Fork`] has
 //! its say: it forks, and what comes back is a child with a schedule.
 
-use schedlab_linux::race::{LateStore, RaceControl};
+use schedlab_linux::race::{LateStore, PrivateWords, RaceControl};
 use schedlab_machine::kernel::{Kernel, Point, PointKind};
 use schedlab_machine::order::{Order, Ready, Turn, in_posted_order};
 use schedlab_units::{CpuId, Span, Time};
@@ -119,15 +119,15 @@ pub(super) fn value(address: u64, size: u8) -> u64 {
 
 /// Most points at which others are looked at one by one, in a schedule.
 const STEPS_MAX: u64 = 50_000;
-/// Most points of a schedule at which turns are drawn: a million events at one instant are a livelock to the machine.
+/// Most points of shared memory at which turns are drawn: a million events at one instant are a livelock to the machine.
 const DRAWN_MAX: u64 = 500_000;
 
 /// What happens at the boundary between a boot and its schedules, and at the end of one.
 pub(crate) trait Fork {
     /// The first instant of the scenario: comes back in a process that runs one schedule, which it returns.
     fn fork(&mut self, control: &RaceControl) -> Given;
-    /// Whether several CPUs touch this memory, and one of them changes it, as far as is known.
-    fn is_shared(&self, address: u64) -> bool;
+    /// Memory that one CPU touches alone, or that nobody changes, as far as is known. It stays where it is.
+    fn private(&self) -> &PrivateWords;
     /// A schedule that is drawn as it goes on has this stop.
     fn note(&mut self, stop: &Stop);
     /// Something does not hold: the process ends here.
@@ -270,7 +270,7 @@ impl<F: Fork> Explorer<F> {
     /// Where turns are drawn: the CPU that has come to this point stands for another one.
     fn drawn(&mut self, cpu: CpuId, at: u64, point: &Point) -> Option<Stop> {
         let pos = self.pos.as_ref()?;
-        if self.ready.len() < 2 || !self.fork.is_shared(point.address) {
+        if self.ready.len() < 2 || point.address == 0 {
             return None;
         }
         let able = |ready: &&Ready| self.held[ready.cpu.index()].is_some() || self.may_go(ready, self.now);
@@ -298,8 +298,11 @@ impl<F: Fork> Explorer<F> {
             self.stops[cpu].pop();
         }
         let planned = self.stops[cpu].last().map(|stop| stop.at);
-        let is_drawn = self.pos.is_some() && self.steps < DRAWN_MAX;
-        let at = if is_drawn || self.steps() { Some(at + 1) } else { planned };
+        if self.pos.is_some() && self.steps < DRAWN_MAX {
+            control.stop_before_next(CpuId(cpu as u32), planned);
+            return;
+        }
+        let at = if self.steps() { Some(at + 1) } else { planned };
         control.stop_before(CpuId(cpu as u32), at);
     }
 
@@ -314,6 +317,10 @@ impl<F: Fork> Explorer<F> {
         self.warned = warned;
         let Given { stops, late, drawn } = self.fork.fork(&control);
         self.pos = drawn.map(|seed| Pos::new(seed, self.stops.len()));
+        if self.pos.is_some() {
+            // SAFETY: the words are the fork's, which stays as long as the machine runs.
+            unsafe { control.pass(self.fork.private()) };
+        }
         self.is_live = true;
         control.set_on(true);
         for stop in stops {

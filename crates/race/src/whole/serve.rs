@@ -18,7 +18,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use schedlab_linux::race::{RaceControl, RaceEvent, RaceModel};
+use schedlab_linux::race::{PrivateWords, RaceControl, RaceEvent, RaceModel};
 use schedlab_linux::symbols::Symbols;
 use schedlab_linux::{Extension, LinuxKernel, LoadedKernel};
 use schedlab_log::Record;
@@ -32,7 +32,7 @@ use serde::{Deserialize, Serialize};
 
 use super::again;
 use super::draw::{BLOCK, Places, TRUNKS};
-use super::hb::{self, ByAddress};
+use super::hb;
 use super::late::Stores;
 use super::order::{Explorer, Fork, Given, Stop};
 use super::page::{PAIRS, Page, REFUSED, Verdict, shared_memory};
@@ -83,6 +83,8 @@ pub(super) struct WholeJob {
 const COMMAND_LINE: &str = "noautogroup";
 /// Events of one schedule that are kept: 40 bytes each.
 const TRACE_MAX: usize = 4 << 20;
+/// Schedules that are tried at most to shrink one.
+const SHRINKS_MAX: usize = 1000;
 /// Stops that are left out one by one when a schedule is shrunk.
 const FEW: usize = 8;
 /// Stops that are kept of a schedule that is drawn as it goes on.
@@ -269,8 +271,8 @@ struct Server<'a> {
     trace: *mut RaceEvent,
     /// Stops of schedules that are drawn as they go on, so many on the page.
     noted: *mut Stop,
-    /// By words of 8 bytes: whether they are shared, in the schedule without stops.
-    words: ByAddress<bool>,
+    /// What is not shared, in the schedule without stops.
+    private: PrivateWords,
     /// Of a child: what the kernel had warned of before.
     is_child: bool,
     /// Of a child that runs many schedules, and of the server: where its memory is kept.
@@ -327,7 +329,7 @@ fn run(job: WholeJob, socket: &UnixStream, page: &'static mut Page) -> Result<()
         page,
         trace,
         noted,
-        words: ByAddress::default(),
+        private: PrivateWords::new(&[]),
         is_child: false,
         kept: again::room().map_err(no_memory)?,
         runs_many: false,
@@ -586,7 +588,7 @@ impl Server<'_> {
                     self.job.strategy = Strategy::Mix;
                 }
                 if self.job.strategy == Strategy::Pos {
-                    self.words.clone_from(places.words());
+                    self.private = PrivateWords::new(places.private());
                 }
                 let stores = Stores::of(self.events(), self.job.model);
                 let numbers = (first, stride, schedules);
@@ -705,7 +707,10 @@ impl Server<'_> {
         let mut nr = if is_long { best.len().div_ceil(2) } else { 1 };
         let mut before = best.len();
         let mut shortens = false;
-        loop {
+        for tried in 0.. {
+            if tried == SHRINKS_MAX {
+                break;
+            }
             let mut fewer = best.clone();
             if last.is_some() {
                 if at >= best.len() {
@@ -781,8 +786,8 @@ impl Fork for Server<'_> {
         unsafe { libc::_exit(i32::from(sent.is_err())) }
     }
 
-    fn is_shared(&self, address: u64) -> bool {
-        address != 0 && self.words.get(&(address >> 3)).is_none_or(|is_shared| *is_shared)
+    fn private(&self) -> &PrivateWords {
+        &self.private
     }
 
     fn note(&mut self, stop: &Stop) {
