@@ -119,7 +119,7 @@ pub(super) fn value(address: u64, size: u8) -> u64 {
 
 /// Most points at which others are looked at one by one, in a schedule.
 const STEPS_MAX: u64 = 50_000;
-/// Most points of shared memory at which turns are drawn: a million events at one instant are a livelock to the machine.
+/// Most points of shared memory at which turns are drawn: a million events at one instant pass for a livelock.
 const DRAWN_MAX: u64 = 500_000;
 
 /// What happens at the boundary between a boot and its schedules, and at the end of one.
