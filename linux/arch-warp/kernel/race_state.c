@@ -220,7 +220,7 @@ static const char *warp_periods(void)
 	return NULL;
 }
 
-/* A queue of a group with a limit asks for time where a CPU is active. A limit that changes is told to one CPU after the other. */
+/* A queue of a group with a limit asks for time where a CPU is active. A new limit reaches one CPU after the other. */
 static const char *warp_limits(bool at_end)
 {
 #ifdef CONFIG_CFS_BANDWIDTH
