@@ -673,6 +673,7 @@ static struct warp_pool {
 	ktime_t period;
 	int nr_periods;
 	s64 sum;
+	unsigned long online, active;	/* of the first CPUs */
 	bool lost;
 } warp_pools[32];
 
@@ -704,12 +705,15 @@ static const char *warp_check_pools(void)
 		}
 		more = (s64)(b->nr_periods - pool->nr_periods) * (s64)pool->quota;
 		if (pool->tg && (off || pool->quota != b->quota || pool->burst != b->burst || pool->period != b->period ||
-				 b->nr_periods < pool->nr_periods))
+				 b->nr_periods < pool->nr_periods || pool->online != cpumask_bits(cpu_online_mask)[0] ||
+				 pool->active != cpumask_bits(cpu_active_mask)[0]))
 			pool->lost = true;
 		if (pool->tg && !pool->lost && sum > pool->sum + more)
 			return WARP_WRONG("a group's time grew without a new period, or by more than its quota");
 		*pool = (struct warp_pool){ .tg = tg, .quota = b->quota, .burst = b->burst, .period = b->period,
-					    .nr_periods = b->nr_periods, .sum = sum, .lost = pool->lost };
+					    .nr_periods = b->nr_periods, .sum = sum, .lost = pool->lost,
+					    .online = cpumask_bits(cpu_online_mask)[0],
+					    .active = cpumask_bits(cpu_active_mask)[0] };
 	}
 #endif
 	return NULL;

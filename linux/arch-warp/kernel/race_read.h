@@ -52,6 +52,13 @@
 #define WARP_FAIR_QUEUE(tg, cpu) ((tg)->cfs_rq ? (tg)->cfs_rq[cpu] : NULL)
 #endif
 
+/* The group in which a fair entity is one. */
+#ifdef CONFIG_FAIR_GROUP_SCHED
+#define WARP_PARENT(se) ((se)->parent)
+#else
+#define WARP_PARENT(se) ((struct sched_entity *)NULL)
+#endif
+
 /* By what the fair class's tree is in order. */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 6, 0)
 #define WARP_FAIR_KEY(se) ((se)->deadline)

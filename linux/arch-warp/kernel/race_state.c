@@ -4,11 +4,12 @@
  * a state with the timer or the interrupt that is to end it. Each was read in 5.10, 6.1, 6.12 and 7.2
  * (race_read.h); other versions are not asked.
  *
- *	fair		sums of weights and lags, idle tasks, a group's load; a task's weight is that of its nice value
+ *	fair		sums of weights and lags, idle tasks, a group's load; a task's weight is that of its nice value; who is
+ *			current on each level; the list of tasks that balancing walks
  *	real time	who takes turns; a queue that is held back
  *	deadline	a task's share; the fair server's states, as deadline.c lists them, and its timer
  *	sched_ext	a CPU's own queue, and who is runnable
- *	a task		each class says the same of it as on_rq; its CPUs; pressure; clamps of utilisation
+ *	a task		each class says the same of it as on_rq; its priority and CPUs; pressure; clamps of utilisation
  *	at rest		flags that an interrupt or a stopper takes back; the tick; who is busy in a domain
  */
 #include <linux/cpuset.h>
@@ -121,18 +122,58 @@ static const char *warp_fair_sums(int cpu, struct cfs_rq *cfs_rq)
 	return NULL;
 }
 
+/* The entities of the task that runs, and no others, are current on their queues. */
+static const char *warp_fair_current(int cpu, struct cfs_rq *cfs_rq)
+{
+	struct task_struct *curr = cpu_rq(cpu)->curr;
+	struct sched_entity *se = curr->sched_class == &fair_sched_class ? &curr->se : NULL;
+
+	while (se && se->cfs_rq != cfs_rq)
+		se = WARP_PARENT(se);
+	if (cfs_rq->curr != se)
+		return WARP_WRONG("cpu%d: %s runs, and %s is current on a fair queue %s", cpu, curr->comm,
+				  cfs_rq->curr ? "another one" : "nobody", se ? "of its" : "that has nothing of it");
+	return NULL;
+}
+
+/* Who can be moved by balancing: each queued fair task, once, on the list of its CPU. */
+static const char *warp_fair_tasks(int cpu)
+{
+	struct rq *rq = cpu_rq(cpu);
+	unsigned int listed = 0, queued = 0;
+	struct task_struct *g, *p;
+	struct list_head *at;
+
+	list_for_each(at, &rq->cfs_tasks) {
+		p = container_of(at, struct task_struct, se.group_node);
+		listed++;
+		if (task_cpu(p) != cpu || !p->se.on_rq)
+			return WARP_WRONG("cpu%d: balancing would find %s there, which says otherwise", cpu, p->comm);
+	}
+	for_each_process_thread(g, p)
+		queued += !warp_in_box(p) && task_cpu(p) == cpu && p->se.on_rq;
+	for (unsigned int id = 0; id < warp_boot_info.max_tasks; id++) {
+		p = warp_boot_info.tasks[id].task;
+		queued += p && task_cpu(p) == cpu && p->se.on_rq;
+	}
+	if (listed != queued)
+		return WARP_WRONG("cpu%d: %u fair tasks are queued, and balancing would find %u", cpu, queued, listed);
+	return NULL;
+}
+
 static const char *warp_fair_queues(int cpu)
 {
-	const char *why = NULL;
+	const char *why = warp_fair_tasks(cpu);
 	struct task_group *tg;
 
 #ifdef CONFIG_FAIR_GROUP_SCHED
 	list_for_each_entry_rcu(tg, &task_groups, list)
 		if (!why && WARP_FAIR_QUEUE(tg, cpu))
-			why = warp_fair_sums(cpu, WARP_FAIR_QUEUE(tg, cpu));
+			why = warp_fair_sums(cpu, WARP_FAIR_QUEUE(tg, cpu)) ?: warp_fair_current(cpu, WARP_FAIR_QUEUE(tg, cpu));
 #else
 	(void)tg;
-	why = warp_fair_sums(cpu, &cpu_rq(cpu)->cfs);
+	if (!why)
+		why = warp_fair_sums(cpu, &cpu_rq(cpu)->cfs) ?: warp_fair_current(cpu, &cpu_rq(cpu)->cfs);
 #endif
 	return why;
 }
@@ -149,8 +190,15 @@ static const char *warp_group_load(void)
 
 		if (tg == &root_task_group)
 			continue;
-		for_each_possible_cpu(cpu)
-			sum += WARP_FAIR_QUEUE(tg, cpu) ? WARP_FAIR_QUEUE(tg, cpu)->tg_load_avg_contrib : 0;
+		for_each_possible_cpu(cpu) {
+			long given = WARP_FAIR_QUEUE(tg, cpu) ? WARP_FAIR_QUEUE(tg, cpu)->tg_load_avg_contrib : 0;
+
+			sum += given;
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 8, 0)	/* before, it stays */
+			if (given && !cpu_online(cpu))
+				return WARP_WRONG("cpu%d is off, and a group's load has %ld of it", cpu, given);
+#endif
+		}
 		if (sum != atomic_long_read(&tg->load_avg))
 			return WARP_WRONG("a group's load is %ld, its queues have given %ld", atomic_long_read(&tg->load_avg), sum);
 	}
@@ -168,6 +216,25 @@ static const char *warp_periods(void)
 		if (!raw_spin_is_locked(&tg->cfs_bandwidth.lock) && tg->cfs_bandwidth.period_active &&
 		    !hrtimer_active(&tg->cfs_bandwidth.period_timer))
 			return WARP_WRONG("a group's periods go on, as it says, and no timer begins the next");
+#endif
+	return NULL;
+}
+
+/* A queue of a group with a limit asks for time where a CPU is active. A new limit reaches one CPU after the other. */
+static const char *warp_limits(bool at_end)
+{
+#ifdef CONFIG_CFS_BANDWIDTH
+	struct task_group *tg;
+	int cpu;
+
+	if (!at_end)
+		return NULL;
+	list_for_each_entry_rcu(tg, &task_groups, list)
+		for_each_online_cpu(cpu)
+			if (tg != &root_task_group && WARP_FAIR_QUEUE(tg, cpu) && cpu_active(cpu) && cpu_rq(cpu)->online &&
+			    WARP_FAIR_QUEUE(tg, cpu)->runtime_enabled != (tg->cfs_bandwidth.quota != RUNTIME_INF))
+				return WARP_WRONG("cpu%d: a group has %s limit, and its queue says otherwise", cpu,
+						  tg->cfs_bandwidth.quota != RUNTIME_INF ? "a" : "no");
 #endif
 	return NULL;
 }
@@ -300,6 +367,29 @@ static const char *warp_task_copies(struct task_struct *p)
 	return NULL;
 }
 
+/* A task's class and priority are those of its parameters, if nobody has lent it his. */
+static const char *warp_task_priority(struct task_struct *p)
+{
+	int prio = p->static_prio;
+
+#ifdef CONFIG_RT_MUTEXES
+	if (!RB_EMPTY_ROOT(&p->pi_waiters.rb_root))
+		return NULL;
+#endif
+	if (p->policy == SCHED_DEADLINE)
+		prio = MAX_DL_PRIO - 1;
+	else if (p->policy == SCHED_FIFO || p->policy == SCHED_RR)
+		prio = MAX_RT_PRIO - 1 - p->rt_priority;
+	/* a task of SCHED_IDLE keeps its nice value, and takes its priority from the one that was asked for with the policy */
+	if (p->policy != SCHED_IDLE && (p->prio != prio || p->normal_prio != prio))
+		return WARP_WRONG("%s has priority %d and %d, and its parameters are those of %d", p->comm, p->prio,
+				  p->normal_prio, prio);
+	if (dl_prio(prio) != (p->sched_class == &dl_sched_class) ||
+	    (!dl_prio(prio) && rt_prio(prio)) != (p->sched_class == &rt_sched_class))
+		return WARP_WRONG("%s has priority %d, and is in another class", p->comm, prio);
+	return NULL;
+}
+
 static const char *warp_task_pressure(struct task_struct *p)
 {
 #if defined(CONFIG_PSI) && LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 0)
@@ -328,6 +418,8 @@ const char *warp_race_task_state(struct task_struct *p, bool at_end)
 	if (!why)
 		why = warp_task_copies(p);
 	if (!why)
+		why = warp_task_priority(p);
+	if (!why)
 		why = warp_task_pressure(p);
 	if (!why)
 		why = warp_ext_task(p);
@@ -338,6 +430,25 @@ const char *warp_race_task_state(struct task_struct *p, bool at_end)
 }
 
 /* ---- one queue, whose lock is free ---- */
+
+/* What a queue says of its clamps: the highest bucket that has tasks, and that it has none. */
+static const char *warp_clamp_value(int cpu, unsigned int id)
+{
+#if defined(CONFIG_UCLAMP_TASK) && LINUX_VERSION_CODE >= KERNEL_VERSION(5, 16, 0)
+	struct uclamp_rq *clamp = &cpu_rq(cpu)->uclamp[id];
+	bool idle = cpu_rq(cpu)->uclamp_flags & UCLAMP_FLAG_IDLE;
+	int bucket = UCLAMP_BUCKETS - 1;
+
+	while (bucket >= 0 && !clamp->bucket[bucket].tasks)
+		bucket--;
+	if (id == UCLAMP_MAX && idle != (bucket < 0))
+		return WARP_WRONG("cpu%d: %s tasks with a clamp are there, and its queue says otherwise", cpu, idle ? "some" : "no");
+	if (bucket >= 0 && clamp->value != clamp->bucket[bucket].value)
+		return WARP_WRONG("cpu%d: its clamp is %u, and the highest of its tasks' %u", cpu, (unsigned int)clamp->value,
+				  (unsigned int)clamp->bucket[bucket].value);
+#endif
+	return NULL;
+}
 
 static const char *warp_clamps(int cpu)
 {
@@ -360,6 +471,8 @@ static const char *warp_clamps(int cpu)
 			if (nr[bucket] != clamps[id].bucket[bucket].tasks)
 				return WARP_WRONG("cpu%d: %u tasks have a clamp of utilisation, and its queue counts %u", cpu, nr[bucket],
 						  (unsigned int)clamps[id].bucket[bucket].tasks);
+		if (warp_clamp_value(cpu, id))
+			return warp_state_why;
 	}
 #endif
 	return NULL;
@@ -425,6 +538,10 @@ static const char *warp_flags(int cpu)
 	if (rq->push_busy)
 		return WARP_WRONG("cpu%d: its stopper is to push a task away, as it says, and nobody asked that", cpu);
 #endif
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 12, 0)
+	if (!cpu_active(cpu) && rq->nohz_tick_stopped)
+		return WARP_WRONG("cpu%d goes off, and counts among the idle CPUs that others balance for", cpu);
+#endif
 	if (!is_idle_task(rq->curr) && tick_nohz_tick_stopped_cpu(cpu))
 		return WARP_WRONG("cpu%d runs %s without ticks", cpu, rq->curr->comm);
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 0)
@@ -440,7 +557,7 @@ static const char *warp_flags(int cpu)
 
 const char *warp_race_rest_state(bool at_end)
 {
-	const char *why = warp_periods();
+	const char *why = warp_periods() ?: warp_limits(at_end);
 	int cpu;
 
 	for_each_online_cpu(cpu) {
