@@ -56,6 +56,19 @@ fn files_that_are_no_workload() {
     refused(&["run", folder.path().to_str().unwrap(), "--sched", "fifo", "--cpus", "1"], &["folder"]);
 }
 
+/// Each names the path, what is expected there, and where to look.
+#[test]
+fn files_that_are_not_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("not-there.x");
+    let (missing, there) = (path.to_str().unwrap(), folder.path().to_str().unwrap());
+    let says = |expected: &'static str| [missing, "there is no such file", expected, there];
+    refused(&["diff", missing, missing], &says("expected a schedule log"));
+    refused(&["wasted", missing], &says("expected a schedule log"));
+    refused(&["anonymise", missing, "-o", "x.dat"], &says("expected a trace.dat"));
+    refused(&["report", missing], &says("expected a workload, a recording"));
+}
+
 #[test]
 fn damaged_traces() {
     let whole = std::fs::read(root().join("samples/hackbench/trace.dat")).unwrap();

@@ -256,10 +256,9 @@ impl<S: Sink> LinuxKernel<S> {
     /// A task in user mode is there because it computes, whoever it is: no request of ours is under way.
     #[inline]
     fn nothing_asked(&self) -> bool {
-        self.batches.is_empty()
-            && self.to_lead.is_empty()
-            && self.to_block.is_empty()
-            && self.extension.is_none()
+        // one test: it is asked at each event
+        let asked = self.batches.len() | self.to_lead.len() | self.to_block.len();
+        asked == 0 && self.extension.is_none()
     }
 
     /// What a CPU's state means to the machine; a task that is in user mode for a request of ours goes on with it.

@@ -1,11 +1,22 @@
 //! What can be wrong with a log file: where, what was found, what was expected, what to do.
 
 use crate::{Fact, ObservedBy};
+use schedlab_stdx::whereabouts;
 use std::path::{Path, PathBuf};
 
 /// A log cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
+    /// There is nothing of this name.
+    #[error(
+        "{}: there is no such file; expected a schedule log, as `schedlab run ... --log F` writes one; {}",
+        path.display(),
+        whereabouts(path)
+    )]
+    Missing {
+        /// The path.
+        path: PathBuf,
+    },
     /// The system refused to read or write.
     #[error("cannot {doing} {}: {source}", path.display())]
     Io {
@@ -109,6 +120,9 @@ pub enum LogError {
 impl LogError {
     /// For `map_err`: the system refused `doing` (a verb: "read", "write") to the file.
     pub fn io<'a>(doing: &'static str, path: &'a Path) -> impl Fn(std::io::Error) -> LogError + 'a {
-        move |source| LogError::Io { doing, path: path.to_path_buf(), source }
+        move |source| match (doing, source.kind()) {
+            ("open", std::io::ErrorKind::NotFound) => LogError::Missing { path: path.to_path_buf() },
+            _ => LogError::Io { doing, path: path.to_path_buf(), source },
+        }
     }
 }

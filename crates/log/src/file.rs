@@ -116,7 +116,10 @@ mod tests {
             let error = open(&path).err().unwrap();
             assert!(matches!(error, LogError::NotALog { .. } | LogError::Truncated { .. }), "{error}");
         }
-        assert!(matches!(open(folder.path().join("none").as_path()).err().unwrap(), LogError::Io { .. }));
+        assert!(matches!(
+            open(folder.path().join("none").as_path()).err().unwrap(),
+            LogError::Missing { .. }
+        ));
     }
 
     #[test]

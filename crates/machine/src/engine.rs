@@ -24,6 +24,7 @@
 //! ```
 
 mod checks;
+mod quiet;
 mod start;
 mod steer;
 mod steps;
@@ -46,7 +47,7 @@ use std::sync::Arc;
 
 use checks::{SPINS_MAX, spins_for_ever};
 use steer::Steer;
-use steps::{Act, Entry};
+use steps::Act;
 
 /// How a run is set up.
 #[derive(Clone, Debug)]
@@ -650,11 +651,7 @@ impl<K: Kernel, O: Order> Machine<K, O> {
             match key.class() {
                 CLASS_OP => {
                     let others = limit.min(Key::new(wheel_ns, CLASS_DEVICE));
-                    match self.own_steps(cpu, others)? {
-                        Some(Entry { cpu, task, op, stays: false }) => (cpu, Stimulus::Op(task, op)),
-                        Some(Entry { cpu, task, op, stays: true }) => (cpu, Stimulus::Call(task, op)),
-                        None => return Ok(true),
-                    }
+                    return self.own_steps(cpu, others).map(|()| true);
                 }
                 CLASS_TIMER => {
                     if wheel_ns == time_ns && self.kernel.wakes_sleepers_with_ticks() {
@@ -677,14 +674,15 @@ impl<K: Kernel, O: Order> Machine<K, O> {
                 }
             }
         };
-        // the one place where the kernel is entered: the rest of the loop is around it
+        // here the kernel is entered, and in `enter_now`: the rest of the loop is around the two
         self.step_here(cpu, stimulus).map(|()| true)
     }
 
     /// The task on this CPU takes its next step; then those whose turn it is, on whatever CPU, up to one that enters
-    /// the kernel, and up to `others`. `None`: what enters it has been done, or another event comes first.
+    /// the kernel, which is done, and up to `others`.
     #[inline(always)]
-    fn own_steps(&mut self, mut cpu: CpuId, others: Key) -> Result<Option<Entry>, Box<Fault>> {
+    fn own_steps(&mut self, cpu: CpuId, others: Key) -> Result<(), Box<Fault>> {
+        let Some(mut cpu) = self.quiet_steps(cpu, others) else { return Ok(()) };
         loop {
             let Cpu { user: id, timer, since_ns, .. } = &mut self.cpus[cpu.index()];
             *since_ns = self.now_ns;
@@ -695,27 +693,43 @@ impl<K: Kernel, O: Order> Machine<K, O> {
             match act {
                 Act::Enter(op) => {
                     *within = stays;
-                    return Ok(Some(Entry { cpu, task: id, op, stays }));
+                    return self.enter_now(cpu, id, op, stays);
                 }
                 Act::Seldom(code) => {
                     *within = stays;
-                    return self.operate_seldom(cpu, id, code, stays).map(|()| None);
+                    return self.operate_seldom(cpu, id, code, stays);
                 }
                 // it does not enter the kernel, and goes on computing; if it is there already, it may have to come back
                 Act::GoesOn => {}
             }
             if comes_back {
                 *within = false;
-                return Ok(Some(Entry { cpu, task: id, op: Op::Return, stays: false }));
+                return self.step(cpu, Stimulus::Op(id, Op::Return));
             }
             self.queue.set(cpu.index(), timer.min(self.next_step_key(cpu, id)));
             let (key, next) = self.queue.first();
             if O::STEERS || key >= others || key.class() != CLASS_OP || self.acting.is_some() {
-                return Ok(None);
+                return Ok(());
             }
             self.now_ns = self.now_ns.max(key.time_ns());
             cpu = CpuId(next as u32);
         }
+    }
+
+    /// The task on this CPU enters the kernel by its own step, which is due at this instant: what it computed before has
+    /// been counted.
+    #[inline(always)]
+    fn enter_now(&mut self, cpu: CpuId, task: TaskId, op: Op<'_>, stays: bool) -> Result<(), Box<Fault>> {
+        if O::STEERS || stays || self.costly || self.idles_out {
+            return self.step(cpu, if stays { Stimulus::Call(task, op) } else { Stimulus::Op(task, op) });
+        }
+        self.events += 1;
+        let yielded = if self.events == self.sample_at {
+            self.resume_sampled(cpu, Stimulus::Op(task, op))?
+        } else {
+            self.kernel.resume(cpu, Time::from_ns(self.now_ns), Stimulus::Op(task, op))
+        };
+        self.settle(cpu, yielded, task, None)
     }
 
     /// Whether a CPU that has been posted an interrupt is idle, and takes it only when it has come out of that.
@@ -880,6 +894,19 @@ impl<K: Kernel, O: Order> Machine<K, O> {
         } else {
             self.kernel.resume(cpu, Time::from_ns(now_ns), stimulus)
         };
+        self.settle(cpu, yielded, before, charge)
+    }
+
+    /// What has come of a stay in the kernel, and this CPU's next event. `before`: the task that computed there.
+    #[inline(always)]
+    fn settle(
+        &mut self,
+        cpu: CpuId,
+        yielded: Yield,
+        before: TaskId,
+        charge: Option<Charge>,
+    ) -> Result<(), Box<Fault>> {
+        let now_ns = self.now_ns;
         let timer = Key::new(self.program.late.of(cpu, self.kernel.timer(cpu).as_ns()), CLASS_TIMER);
         if self.idles_out {
             let is_idle = matches!(yielded, Yield::Idle);

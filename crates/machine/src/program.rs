@@ -92,6 +92,13 @@ impl Code {
     }
 }
 
+/// A step about a token: [`Code::BlockToken`] or [`Code::Deliver`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TokenStep {
+    Block(u32),
+    Deliver(u32),
+}
+
 const OPERAND_BITS: u32 = 56;
 const OPERAND_MAX: u64 = (1 << OPERAND_BITS) - 1;
 /// The task stays within the system call ([`Step::stays`]).
@@ -124,6 +131,16 @@ impl Step {
     #[inline]
     pub fn stays(self) -> bool {
         self.packed & STAYS != 0
+    }
+
+    /// What it does with a token, if that is what it does, and it does not stay within a system call.
+    #[inline(always)]
+    pub(crate) fn token(self) -> Option<TokenStep> {
+        match self.packed >> OPERAND_BITS {
+            2 => Some(TokenStep::Block(self.packed as u32)),
+            4 => Some(TokenStep::Deliver(self.packed as u32)),
+            _ => None,
+        }
     }
 
     /// What it does.

@@ -1,4 +1,4 @@
-//! What does every crate need that the standard library lacks? Seven small things, each of them once.
+//! What does every crate need that the standard library lacks? Eight small things, each of them once.
 //!
 //! | module | what it answers |
 //! |---|---|
@@ -8,6 +8,7 @@
 //! | [`limits`] | how much may a file ask for? |
 //! | [`lock`] | how is a lock taken that a panic may have poisoned? |
 //! | [`percentile`] | which of the sorted samples is the 99th percentile? |
+//! | [`whereabouts`] | where is a file to be looked for that is not there? |
 //! | [`Random`] | which numbers does a seed stand for? |
 //!
 //! This crate depends on no other of the project.
@@ -19,6 +20,8 @@ pub mod limits;
 mod locked;
 pub mod percentile;
 mod random;
+mod whereabouts;
 
 pub use locked::lock;
 pub use random::Random;
+pub use whereabouts::whereabouts;

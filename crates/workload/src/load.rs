@@ -15,6 +15,7 @@ use crate::binary::{BINARY_MAGIC, BinaryProblem};
 use crate::limits::Limits;
 use crate::text::{looks_like_text, read_text_file};
 use crate::{BinaryError, TextError, Workload, WorkloadError, write_binary, write_text};
+use schedlab_stdx::whereabouts;
 use schedlab_trace::RecordingFormat;
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -190,19 +191,6 @@ fn list(names: &[OsString]) -> String {
         text.push_str(", ...");
     }
     text
-}
-
-/// Where to look for what is not there: the nearest folder above it that is.
-fn whereabouts(path: &Path) -> String {
-    let here = Path::new(".");
-    let above = path.ancestors().skip(1).map(|above| if above.as_os_str().is_empty() { here } else { above });
-    let is_there = above.into_iter().find(|above| above.is_dir()).unwrap_or(here);
-    let folder = if is_there == here {
-        std::env::current_dir().unwrap_or_else(|_| here.to_path_buf())
-    } else {
-        is_there.to_path_buf()
-    };
-    format!("the folder that is there is {}: look in it for the right name", folder.display())
 }
 
 /// Tells what a path holds, without reading all of it. For a folder: the one file in it that can be run.

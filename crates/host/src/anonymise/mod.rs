@@ -24,6 +24,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
+use schedlab_stdx::whereabouts;
 use schedlab_trace::write::{TraceDatWriter, TraceMeta, WriteOptions};
 use schedlab_trace::{Buffer, CpuPages, EventFormat, Mode, TraceFile};
 
@@ -93,6 +94,10 @@ pub fn anonymise(
     options: WriteOptions,
 ) -> Result<Anonymised, HostError> {
     let bad = |problem: String| HostError::Trace { path: trace.to_owned(), problem };
+    if !trace.exists() {
+        let expected = "there is no such file; expected a trace.dat, as `schedlab record` writes one";
+        return Err(bad(format!("{expected}; {}", whereabouts(trace))));
+    }
     let file = TraceFile::open(trace, Mode::Strict).map_err(|e| bad(e.to_string()))?;
     let index = (0..file.buffers().len())
         .max_by_key(|index| file.buffers()[*index].stored_bytes())

@@ -27,15 +27,6 @@ pub(super) enum Act {
     Seldom(Code),
 }
 
-/// A task enters the kernel.
-pub(super) struct Entry {
-    pub cpu: CpuId,
-    pub task: TaskId,
-    pub op: Op<'static>,
-    /// It stays there: what comes next is within the same system call.
-    pub stays: bool,
-}
-
 impl Run {
     /// The CPU time until the next step.
     #[inline]
