@@ -716,8 +716,8 @@ impl<K: Kernel, O: Order> Machine<K, O> {
         }
     }
 
-    /// The task on this CPU enters the kernel by its own step, which is due at this instant: what it computed before has
-    /// been counted.
+    /// The task on this CPU enters the kernel by its own step, which is due at this instant: what it computed before
+    /// has been counted.
     #[inline(always)]
     fn enter_now(&mut self, cpu: CpuId, task: TaskId, op: Op<'_>, stays: bool) -> Result<(), Box<Fault>> {
         if O::STEERS || stays || self.costly || self.idles_out {

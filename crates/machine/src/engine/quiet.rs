@@ -5,8 +5,9 @@
 //! cpu1   t9 would sleep for token 7         Note AWAKE      it has come: t9 goes on
 //! ```
 //!
-//! Where tasks send messages, two steps of three are of this kind. The kernel hears nothing of them, so they are taken in
-//! one short loop, on whatever CPU comes next. What is seldom there goes the long way (`steps.rs`), to the same effect.
+//! Where tasks send messages, two steps of three are of this kind. The kernel hears nothing of them, so they are taken
+//! in one short loop, on whatever CPU comes next. What is seldom there goes the long way (`steps.rs`), to the same
+//! effect.
 
 use super::Machine;
 use crate::kernel::Kernel;
