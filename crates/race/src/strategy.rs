@@ -23,7 +23,7 @@ pub enum Strategy {
     Random,
     /// Priorities with this many order constraints, from 1.
     Pct(u32),
-    /// Random priorities of accesses.
+    /// Random priorities of accesses; of a whole scheduler `whole/pos.rs`, and under a weak model [`Strategy::Mix`].
     Pos,
     /// Of a whole scheduler: a CPU stands until another one changes what it looks at (`whole/conflict.rs`). A structure
     /// is searched as by [`Strategy::Pos`].

@@ -5,6 +5,7 @@
 //! scenario rt-push                CPUs, tasks, what the experimenter writes: scenario.rs
 //! a schedule                      which CPU stands at which of its points, for how long: order.rs
 //! many schedules                  one boot, a fork for each: serve.rs; drawn where memory is shared: draw.rs
+//! whose access comes next         random priorities of accesses: pos.rs
 //! late stores                     others do not see them yet, under a weak model: late.rs
 //! ```
 //!
