@@ -407,7 +407,13 @@ const BUSY: &str = "its cache counts more busy CPUs than there are";
 fn edits_mend_what_5_10_shows() {
     is_mended("5.10", "held-back-outside", "class-dl", (2000, 2), HELD_BACK);
     is_mended("5.10", "weight-of-domain", "hotplug-dl", (1500, 2), BUSY);
-    is_mended("5.10", "moved-unheard-5.10", "hotplug-bandwidth", (300, 1), "is idle, and 1 of its tasks could run");
+    is_mended(
+        "5.10",
+        "moved-unheard-5.10",
+        "hotplug-bandwidth",
+        (300, 1),
+        "is idle, and 1 of its tasks could run",
+    );
 }
 
 #[test]
