@@ -99,6 +99,32 @@ struct Touched {
     size: u8,
 }
 
+/// Whether a point's kind stores.
+fn is_write(kind: u8) -> bool {
+    matches!(kind, 1 | 2 | 3 | 6 | 8)
+}
+
+/// By words of 8 bytes: who touches them, and who writes (bits).
+fn touched_words(events: &[RaceEvent]) -> ByAddress<(u64, u64)> {
+    let mut words: ByAddress<(u64, u64)> = HashMap::default();
+    for event in events.iter().filter(|e| e.address != 0 && e.is_point()) {
+        let bit = 1u64 << (event.cpu & 63);
+        let word = words.entry(event.address >> 3).or_default();
+        word.0 |= bit;
+        if is_write(event.what()) {
+            word.1 |= bit;
+        }
+    }
+    words
+}
+
+/// Words of 8 bytes that one CPU touches alone, or that nobody writes.
+pub(super) fn private_words(events: &[RaceEvent]) -> Vec<u64> {
+    let is_shared = |(touched, written): (u64, u64)| written != 0 && touched & (touched - 1) != 0;
+    let words = touched_words(events).into_iter();
+    words.filter(|(_, by)| !is_shared(*by)).map(|(word, _)| word).collect()
+}
+
 /// Where CPUs can stop.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Places {
@@ -112,8 +138,6 @@ pub(super) struct Places {
     all: Vec<u64>,
     /// Of the schedule without stops.
     conflicts: Conflicts,
-    /// Words of 8 bytes that one CPU touches alone, or that nobody writes.
-    private: Vec<u64>,
 }
 
 impl Places {
@@ -131,17 +155,7 @@ impl Places {
         };
         let begin = if trunk.is_empty() { Some(0) } else { events.iter().position(is_stop) };
         let events = &events[begin.unwrap_or(events.len())..];
-        // by words of 8 bytes: who touches them, and who writes (bits)
-        let mut words: ByAddress<(u64, u64)> = HashMap::default();
-        let is_write = |kind: u8| matches!(kind, 1 | 2 | 3 | 6 | 8);
-        for event in events.iter().filter(|e| e.address != 0 && e.is_point()) {
-            let bit = 1u64 << (event.cpu & 63);
-            let word = words.entry(event.address >> 3).or_default();
-            word.0 |= bit;
-            if is_write(event.what()) {
-                word.1 |= bit;
-            }
-        }
+        let words = touched_words(events);
         let mut shared = vec![Vec::new(); all.len()];
         let mut by_code = Vec::new();
         for event in events.iter().filter(|e| e.address != 0 && e.is_point()) {
@@ -157,14 +171,7 @@ impl Places {
             }
         }
         let lines = Groups::of(by_code, |point| point.code);
-        let is_shared = |(touched, written): (u64, u64)| written != 0 && touched & (touched - 1) != 0;
-        let private = words.into_iter().filter(|(_, by)| !is_shared(*by)).map(|(word, _)| word).collect();
-        Places { lines, shared, all, private, ..Places::default() }
-    }
-
-    /// Words of 8 bytes that one CPU touches alone, or that nobody writes.
-    pub(super) fn private(&self) -> &[u64] {
-        &self.private
+        Places { lines, shared, all, ..Places::default() }
     }
 
     /// Lines of code at which what is touched is shared, and that `other` has not.

@@ -147,11 +147,9 @@ pub(super) fn tell(
             .find(|s| s.cpu == u32::from(event.cpu) && s.at == u64::from(event.at) && is_point(event))
         {
             let at_most = if stop.until.is_some() { " at most" } else { "" };
-            let text = match stop.hold.as_ns() {
-                0 if stop.to.is_some() => {
-                    format!("stood here for cpu{}, now goes on:", stop.to.unwrap_or_default())
-                }
-                0 => "stood here, now goes on:".to_owned(),
+            let text = match (stop.to, stop.hold.as_ns()) {
+                (Some(to), _) => format!("stood here for cpu{to}, now goes on:"),
+                (None, 0) => "stood here, now goes on:".to_owned(),
                 _ => format!("stood here for {}{at_most}, now goes on:", stop.hold),
             };
             done.events.push(note(event, event.at, text));

@@ -31,7 +31,7 @@ use schedlab_units::{CpuId, Span};
 use serde::{Deserialize, Serialize};
 
 use super::again;
-use super::draw::{BLOCK, Places, TRUNKS};
+use super::draw::{self, BLOCK, Places, TRUNKS};
 use super::hb;
 use super::late::Stores;
 use super::order::{Explorer, Fork, Given, Stop};
@@ -588,7 +588,7 @@ impl Server<'_> {
                     self.job.strategy = Strategy::Mix;
                 }
                 if self.job.strategy == Strategy::Pos {
-                    self.private = PrivateWords::new(places.private());
+                    self.private = PrivateWords::new(&draw::private_words(self.events()));
                 }
                 let stores = Stores::of(self.events(), self.job.model);
                 let numbers = (first, stride, schedules);
@@ -707,10 +707,7 @@ impl Server<'_> {
         let mut nr = if is_long { best.len().div_ceil(2) } else { 1 };
         let mut before = best.len();
         let mut shortens = false;
-        for tried in 0.. {
-            if tried == SHRINKS_MAX {
-                break;
-            }
+        for _ in 0..SHRINKS_MAX {
             let mut fewer = best.clone();
             if last.is_some() {
                 if at >= best.len() {
