@@ -14,7 +14,7 @@ use std::ffi::{CStr, c_char};
 
 use schedlab_units::CpuId;
 
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 
 #[repr(C)]
 struct RaceCpu {
@@ -125,6 +125,7 @@ struct Race {
     reserved: u32,
     model: *mut u32,
     pinned: u64,
+    waits: u64,
     cpus: *mut RaceCpu,
     trace: *mut RaceEvent,
     trace_max: u64,
@@ -275,6 +276,12 @@ impl RaceControl {
     pub fn pin(&self, ids: u64) {
         // SAFETY: the table is valid; nothing runs.
         unsafe { (*self.race).pinned = ids };
+    }
+
+    /// The tasks of these ids, below 64, sleep uninterruptibly, and as if a device were to wake them.
+    pub fn wait(&self, ids: u64) {
+        // SAFETY: the table is valid; nothing runs.
+        unsafe { (*self.race).waits = ids };
     }
 
     /// All that happens at points is written there from now on, from its beginning; `None`: nothing is.

@@ -3,6 +3,7 @@
  * Operations of a task in process context, each through the function the corresponding system call uses.
  */
 #include <linux/cpumask.h>
+#include <linux/ctype.h>
 #include <linux/hrtimer.h>
 #include <linux/pid_namespace.h>
 #include <linux/sched.h>
@@ -38,9 +39,11 @@ static struct task_struct *warp_target(u64 target)
 static long warp_block(u64 wake_ns, unsigned int flags)
 {
 	ktime_t expires = ns_to_ktime(wake_ns - warp_now_ns) + ktime_get();
+	bool waits = warp_race_waits();
+	int before = waits ? io_schedule_prepare() : 0;
 
 	warp_race_block();
-	while (warp_may_sleep(flags & WARP_F_UNINTERRUPTIBLE ? TASK_UNINTERRUPTIBLE : TASK_INTERRUPTIBLE)) {
+	while (warp_may_sleep(waits || flags & WARP_F_UNINTERRUPTIBLE ? TASK_UNINTERRUPTIBLE : TASK_INTERRUPTIBLE)) {
 		if (wake_ns == ~0ULL)
 			schedule();
 		else if (!schedule_hrtimeout_range(&expires, 0, HRTIMER_MODE_ABS))
@@ -50,6 +53,8 @@ static long warp_block(u64 wake_ns, unsigned int flags)
 			break;
 	}
 	__set_current_state(TASK_RUNNING);
+	if (waits)
+		io_schedule_finish(before);
 	warp_forget_wakeup(current);
 	return 0;
 }
@@ -158,6 +163,34 @@ static long warp_set_affinity(struct task_struct *p, const u64 *words, u64 nr_wo
 	return result;
 }
 
+/*
+ * cpuN/hotplug/fail takes the number of a step of CPU hotplug, which fails once. Numbers differ from kernel to kernel, so
+ * here it may be the step's name in hotplug/states, whose lines are "<number>: <name>".
+ */
+static long warp_fail_step(const char *path, const char *name, unsigned long len)
+{
+	char *states = kzalloc(2 * PAGE_SIZE, GFP_KERNEL), *line, *rest = states, number[16];
+	long result = -ENOENT;
+
+	if (!states)
+		return -ENOMEM;
+	while (len && name[len - 1] == '\n')
+		len--;
+	if (warp_file_read("/sys/devices/system/cpu/hotplug/states", states, 2 * PAGE_SIZE - 1) > 0) {
+		while ((line = strsep(&rest, "\n"))) {
+			char *colon = strchr(line, ':');
+
+			if (!colon || strlen(colon) != len + 2 || memcmp(colon + 2, name, len))
+				continue;
+			*colon = 0;
+			result = warp_file_write(path, number, scnprintf(number, sizeof(number), "%s\n", skip_spaces(line)));
+			break;
+		}
+	}
+	kfree(states);
+	return result;
+}
+
 /* A limit of CPU time can hold tasks back; a cpuset, or a CPU that goes, changes where tasks may run. */
 static long warp_write(const char *path, const void *data, unsigned long len)
 {
@@ -165,6 +198,8 @@ static long warp_write(const char *path, const void *data, unsigned long len)
 
 	if (strstr(path, "/cpu.max"))
 		warp_hold_watch();
+	if (strstr(path, "/hotplug/fail") && len && !isdigit(*(const char *)data))
+		return warp_fail_step(path, data, len);
 	result = warp_file_write(path, data, len);
 	warp_log_allowed_all();
 	return result;

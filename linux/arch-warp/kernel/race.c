@@ -30,6 +30,7 @@ struct warp_race {
 	unsigned int reserved;
 	unsigned int *model;		/* WARP_MODEL_* */
 	unsigned long long pinned;	/* simulator: tasks by id that enter and leave migrate_disable() at their blocks */
+	unsigned long long waits;	/* simulator: tasks by id that sleep as if a device were to wake them */
 	struct warp_race_cpu *cpus;
 	struct warp_race_event *trace;	/* simulator: NULL: none */
 	unsigned long long trace_max;
@@ -41,7 +42,7 @@ struct warp_race {
 
 struct warp_race_cpu warp_race_cpus[NR_CPUS];
 static struct warp_race warp_race_state = {
-	.version = 4,
+	.version = 5,
 	.sizeof_race = sizeof(struct warp_race),
 	.sizeof_cpu = sizeof(struct warp_race_cpu),
 	.sizeof_event = sizeof(struct warp_race_event),
@@ -189,6 +190,14 @@ void warp_race_block(void)
 	else
 		migrate_disable();
 #endif
+}
+
+/* A scenario's task that waits for a device sleeps uninterruptibly, and counts as load and as waiting for it. */
+bool warp_race_waits(void)
+{
+	unsigned int id = current->thread.id;
+
+	return id && id <= 64 && warp_race_state.waits >> (id - 1) & 1;
 }
 
 void warp_race_exit(void)

@@ -5,7 +5,8 @@
  *
  *	lists		who can be pushed; fair queues whose load is kept
  *	on its way	a request to push holds its root domain; callbacks end with the lock that they came under
- *	at rest		nobody stays on a CPU that goes off; sleepers that count as load; whose memory a wish is
+ *	at rest		nobody stays on a CPU that goes off; sleepers that count as load, or wait for a device; whose memory a
+ *			wish is
  */
 #include <linux/cpu.h>
 #include <linux/cpuset.h>
@@ -158,19 +159,22 @@ const char *warp_race_requests(void)
 /* Of all CPUs at rest. */
 static const char *warp_sleepers(void)
 {
-	unsigned long uninterruptible = 0, says = 0;
+	unsigned long uninterruptible = 0, says = 0, device = 0, device_says = 0;
 	struct cpumask __maybe_unused *wishes[64];
 	unsigned int __maybe_unused n = 0;
 	struct task_struct *g, *p;
 	int cpu;
 
-	for_each_possible_cpu(cpu)
+	for_each_possible_cpu(cpu) {
 		says += cpu_rq(cpu)->nr_uninterruptible;
+		device_says += atomic_read(&cpu_rq(cpu)->nr_iowait);
+	}
 	for_each_process_thread(g, p) {
 		unsigned int state = READ_ONCE(WARP_STATE(p));
 
 		uninterruptible += !p->on_rq && (state & TASK_UNINTERRUPTIBLE) && !(state & (TASK_NOLOAD | TASK_NEW)) &&
 				   !WARP_IS_FROZEN(p);
+		device += !p->on_rq && p->in_iowait;
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 15, 0)
 		if (!p->user_cpus_ptr)
 			continue;
@@ -183,6 +187,8 @@ static const char *warp_sleepers(void)
 	}
 	if ((unsigned int)says != (unsigned int)uninterruptible)
 		return WARP_WRONG("%lu tasks sleep and count as load, and queues say %ld", uninterruptible, (long)says);
+	if ((unsigned int)device_says != (unsigned int)device)
+		return WARP_WRONG("%lu tasks wait for a device, and queues count %ld", device, (long)device_says);
 	return NULL;
 }
 

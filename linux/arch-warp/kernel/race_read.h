@@ -45,11 +45,13 @@
 #define WARP_COUNTS_BELOW (IS_ENABLED(CONFIG_FAIR_GROUP_SCHED) && LINUX_VERSION_CODE < KERNEL_VERSION(6, 12, 0))
 #endif
 
-/* A group's fair queue on a CPU: per-CPU memory instead of an array of pointers since 7.0. */
+/* A group's fair queue on a CPU, and the entity that it is above: per-CPU memory instead of an array of pointers since 7.0. */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(7, 0, 0)
 #define WARP_FAIR_QUEUE(tg, cpu) tg_cfs_rq(tg, cpu)
+#define WARP_GROUP_ENTITY(tg, cpu) tg_se(tg, cpu)
 #else
 #define WARP_FAIR_QUEUE(tg, cpu) ((tg)->cfs_rq ? (tg)->cfs_rq[cpu] : NULL)
+#define WARP_GROUP_ENTITY(tg, cpu) ((tg)->se[cpu])
 #endif
 
 /* The group in which a fair entity is one. */

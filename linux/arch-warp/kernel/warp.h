@@ -29,8 +29,9 @@ static inline unsigned int warp_task_id(const struct task_struct *p)
 void warp_ask_wakeup(struct task_struct *p);
 bool warp_may_sleep(unsigned int state);
 static inline void warp_forget_wakeup(struct task_struct *p) { WRITE_ONCE(p->thread.woken, 0); }
-/* race.c: a task blocks, a task ends; race_check.c: what does not hold, or NULL */
+/* race.c: a task blocks, waits for a device then, a task ends; race_check.c: what does not hold, or NULL */
 void warp_race_block(void);
+bool warp_race_waits(void);
 void warp_race_exit(void);
 const char *warp_race_check(unsigned int at_rest);
 /* nobody holds any queue's lock */
@@ -45,6 +46,8 @@ const char *warp_race_queue_state(int cpu);
 const char *warp_race_task_state(struct task_struct *p, bool at_end);
 const char *warp_race_all_state(void);
 const char *warp_race_rest_state(bool at_end);
+/* race_load.c: fair queues' averages, at the end of a scenario */
+const char *warp_race_load(void);
 /*
  * A task of the workload is found by its mailbox: one that exits is reaped, and in no list, before it leaves its CPU
  * for good; one that is being forked is in a list, and in no mailbox yet.
@@ -62,6 +65,7 @@ static inline bool warp_may_sleep(unsigned int state)
 }
 static inline void warp_forget_wakeup(struct task_struct *p) { }
 static inline void warp_race_block(void) { }
+static inline bool warp_race_waits(void) { return false; }
 static inline void warp_race_exit(void) { }
 #endif
 

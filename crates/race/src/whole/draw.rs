@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Half of the other schedules of a mix stop by line of code, so that a line which runs once is stopped at as often as
-//! one that runs a thousand times, and near another stop. One block in five begins with a *trunk*: a few stops, whose
+//! one that runs a thousand times, and near another stop. One block in six begins with a *trunk*: a few stops, whose
 //! schedule is recorded as well. What comes behind these stops is another run, with places that the first one does not
 //! have; the block's schedules stop there, too.
 //!
@@ -19,15 +19,15 @@
 //! of its block    ...                              the same, and ┤ between two looks at the task ├
 //! ```
 //!
-//! One block in five has its first stop in a *window*: a CPU gives a lock up and takes it again a few points later.
+//! One block in six has its first stop in a *window*: a CPU gives a lock up and takes it again a few points later.
 //! What it knew before may not hold any more, so it looks again, and its second stop is between these looks:
 //!
 //! ```text
 //! cpu0  pushes t: gives cpu1's queue up ┤ t runs, and sleeps ├ takes both queues; is t there? ┤ ... ├ is t queued?
 //! ```
 //!
-//! In one block in five stops end when another CPU changes what is looked at (conflict.rs), and one is of random walks
-//! with up to 40 stops.
+//! In one block in six stops end when another CPU changes what is looked at (conflict.rs), one is of random walks with up
+//! to 40 stops, and in one the order of accesses is drawn (pos.rs).
 
 use std::collections::HashMap;
 
@@ -58,10 +58,11 @@ const WALK_MAX: u64 = 40;
 const LATE_SEED: u64 = 0x1a7e_1a7e;
 const PRIORITY_SEED: u64 = 0x9051_9051;
 
-/// Schedules of a block, of which one in five has a trunk.
+/// Schedules of a block, of which one in six has a trunk.
 pub(super) const BLOCK: u64 = 32;
-/// Kinds of blocks: drawn one by one, grown from a trunk, in windows, by conflict, walks of many stops.
-const KINDS: u64 = 5;
+/// Kinds of blocks: drawn one by one, grown from a trunk, in windows, by conflict, walks of many stops, by priorities of
+/// accesses.
+const KINDS: u64 = 6;
 /// Trunks that are recorded for a block; the one that comes to most new lines is taken.
 pub(super) const TRUNKS: u64 = 3;
 /// How many points of its CPU a stop that is near another one is away at most.
@@ -334,10 +335,11 @@ impl Places {
         given
     }
 
-    /// From what number schedule `index` draws the priorities of its accesses, if the search has them.
+    /// From what number schedule `index` draws the priorities of its accesses, if it has them.
     pub(super) fn priorities(strategy: Strategy, seed: u64, index: u64) -> Option<u64> {
         let mut random = Random::for_part(seed.wrapping_add(PRIORITY_SEED), index);
-        (strategy == Strategy::Pos).then(|| random.next_u64())
+        let is_drawn = strategy == Strategy::Pos || (is_mixed(strategy) && index / BLOCK % KINDS == 5);
+        is_drawn.then(|| random.next_u64())
     }
 
     /// The stops of schedule `index`; `None`: there is no such.
@@ -347,12 +349,7 @@ impl Places {
             Strategy::Pct(depth) => u64::from(depth.max(2) - 1),
             Strategy::Random => 1 + random.below(WALK_MAX),
             Strategy::Bounded(_) | Strategy::Dpor => return self.nth(index).map(|stop| vec![stop]),
-            // the others stand as their priorities say
-            Strategy::Pos => match index % 4 {
-                0 => 0,
-                3 => 1 + random.below(8),
-                _ => 1 + random.below(2),
-            },
+            Strategy::Pos => return Some(self.beside_priorities(index, &mut random)),
             Strategy::Mix | Strategy::Conflict => match index % 8 {
                 0 => 1 + random.below(WALK_MAX),
                 7 => 1 + random.below(8),
@@ -367,12 +364,23 @@ impl Places {
                 let nr = 1 + random.below(WALK_MAX);
                 return Some(self.walk(nr, &mut random));
             }
+            5 if is_mixed(strategy) => return Some(self.beside_priorities(index, &mut random)),
             _ => {}
         }
         if is_mixed(strategy) && index % 8 >= 4 {
             return Some(self.with_mixed(Vec::new(), nr, &mut random));
         }
         Some(self.walk(nr, &mut random))
+    }
+
+    /// Where accesses have priorities: the other CPUs stand as these say, and a few stops come on top.
+    fn beside_priorities(&self, index: u64, random: &mut Random) -> Vec<Stop> {
+        let nr = match index % 4 {
+            0 => 0,
+            3 => 1 + random.below(8),
+            _ => 1 + random.below(2),
+        };
+        self.walk(nr, random)
     }
 
     /// So many stops at shared points, each with equal chances.

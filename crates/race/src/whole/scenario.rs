@@ -9,6 +9,7 @@
 //! sched simple                    # this sched_ext scheduler is attached; with scx goes without saying
 //! param sched_rt_runtime_us -1    # as --param has it
 //! pinned 2 3                      # these tasks sleep and compute in migrate_disable() sections, every other time
+//! waits 4                         # this task sleeps as if for a device: uninterruptibly, and counted so
 //! at 21ms cpu1 off                # the experimenter writes: a tunable, a file, or a CPU on or off
 //! may refuse                      # the kernel may refuse what is written; else the scenario is refused
 //! schedlab-workload 1             # from here on: a workload (docs/workloads.md)
@@ -40,6 +41,8 @@ pub(crate) struct WholeScenario {
     pub(crate) may_refuse: bool,
     /// Tasks that enter and leave migrate_disable() at their blocks.
     pub(crate) pinned: Vec<u32>,
+    /// Tasks whose sleeps are those of one that waits for a device.
+    pub(crate) waits: Vec<u32>,
     /// When, what, its value.
     pub(crate) writes: Vec<(Span, String, String)>,
     /// The workload's text.
@@ -72,6 +75,7 @@ impl WholeScenario {
             sched: String::new(),
             may_refuse: false,
             pinned: Vec::new(),
+            waits: Vec::new(),
             writes: Vec::new(),
             workload: String::new(),
         };
@@ -108,11 +112,12 @@ impl WholeScenario {
                 }
                 ["may", "refuse"] => scenario.may_refuse = true,
                 ["sched", what] => scenario.sched = what.to_owned(),
-                ["pinned", ref pids @ ..] if !pids.is_empty() => {
+                [which @ ("pinned" | "waits"), ref pids @ ..] if !pids.is_empty() => {
+                    let list = if which == "pinned" { &mut scenario.pinned } else { &mut scenario.waits };
                     for pid in pids {
                         let pid =
                             pid.parse().map_err(|_| bad(n, pid, "the pid of a task of the workload"))?;
-                        scenario.pinned.push(pid);
+                        list.push(pid);
                     }
                 }
                 ["at", time, name, value, ref more @ ..] => {
@@ -121,7 +126,7 @@ impl WholeScenario {
                 }
                 _ => {
                     let expected = "'cpus N', 'topology SIZES', 'from TIME', 'for TIME', 'with FLAVOUR', \
-                                    'since VERSION', 'sched NAME', 'param NAME VALUE', 'pinned PID', \
+                                    'since VERSION', 'sched NAME', 'param NAME VALUE', 'pinned PID', 'waits PID', \
                                     'at TIME NAME VALUE', 'may refuse' or a workload's first line";
                     return Err(bad(n, whole, expected));
                 }
@@ -186,13 +191,14 @@ mod tests {
         assert_eq!((scenario.cpus, scenario.from, scenario.length), (2, Span::from_ms(20), Span::from_ms(4)));
         assert_eq!(scenario.writes, [(Span::from_ms(21), "cpu1".to_owned(), "off".to_owned())]);
         assert_eq!(scenario.workload, "schedlab-workload 1\n- INIT 0 0 1 runnable\n");
-        let text = "cpus 2\nfor 1ms\nwith psi\nsince 5.11\nsched simple\npinned 2 3\n\
+        let text = "cpus 2\nfor 1ms\nwith psi\nsince 5.11\nsched simple\npinned 2 3\nwaits 4\n\
                     may refuse\nat 1ms /x/cpu.max 1000 4000\nschedlab-workload 1\n";
         let scenario = WholeScenario::parse("s", text).unwrap();
         assert_eq!(
             (scenario.flavours.join(" ").as_str(), scenario.pinned.as_slice(), scenario.may_refuse),
             ("psi scx", &[2, 3][..], true)
         );
+        assert_eq!(scenario.waits, [4]);
         assert_eq!(scenario.writes, [(Span::from_ms(1), "/x/cpu.max".to_owned(), "1000 4000".to_owned())]);
         let lacks = |target, version| scenario.lacks(target, version);
         assert_eq!(lacks("linux-5.10+psi+scx", "5.10.223-1").as_deref(), Some("Linux 5.11 or later"));

@@ -307,7 +307,8 @@ fn run(job: WholeJob, socket: &UnixStream, page: &'static mut Page) -> Result<()
         MemoryModel::Tso => RaceModel::Tso,
         MemoryModel::Lkmm => RaceModel::Lkmm,
     });
-    control.pin(pinned(&scenario, &workload.tasks)?);
+    control.pin(ids("pinned", &scenario.pinned, &workload.tasks)?);
+    control.wait(ids("waits", &scenario.waits, &workload.tasks)?);
     let text_start = Symbols::read(&job.object).map_err(|e| e.to_string())?.text_start();
     let places = super::replay::Places {
         object: (kernel.text().start as usize).wrapping_sub(text_start as usize),
@@ -363,11 +364,11 @@ fn run(job: WholeJob, socket: &UnixStream, page: &'static mut Page) -> Result<()
     machine.order_mut().end(outcome, &warnings, refused)
 }
 
-/// The scenario's pinned tasks by their ids, as bits.
-fn pinned(scenario: &WholeScenario, tasks: &[schedlab_workload::Task]) -> Result<u64, String> {
-    scenario.pinned.iter().try_fold(0, |bits, pid| {
+/// The tasks that a line of the scenario's names, by their ids, as bits.
+fn ids(line: &str, pids: &[u32], tasks: &[schedlab_workload::Task]) -> Result<u64, String> {
+    pids.iter().try_fold(0, |bits, pid| {
         let found = tasks.iter().position(|task| task.pid == *pid).filter(|id| *id < 64);
-        let id = found.ok_or_else(|| format!("pinned {pid}: none of the workload's first 64 tasks"))?;
+        let id = found.ok_or_else(|| format!("{line} {pid}: none of the workload's first 64 tasks"))?;
         Ok(bits | 1 << id)
     })
 }
@@ -583,11 +584,11 @@ impl Server<'_> {
             WholeTask::Explore { first, stride, schedules, findings, aside } => {
                 let all = self.page.points[..self.nr_cpus as usize].to_vec();
                 let places = Places::of(self.events(), all);
-                // a late store is not seen where its CPU stands, so that one cannot be looked at point by point
-                if self.job.strategy == Strategy::Pos && self.job.model != MemoryModel::Sc {
+                let is_sc = self.job.model == MemoryModel::Sc;
+                if self.job.strategy == Strategy::Pos && !is_sc {
                     self.job.strategy = Strategy::Mix;
                 }
-                if self.job.strategy == Strategy::Pos {
+                if is_sc && matches!(self.job.strategy, Strategy::Pos | Strategy::Mix) {
                     self.private = PrivateWords::new(&draw::private_words(self.events()));
                 }
                 let stores = Stores::of(self.events(), self.job.model);
@@ -645,7 +646,10 @@ impl Server<'_> {
                 break;
             };
             let mut given = places.with_late(stops, stores, self.job.seed, index - 1);
-            given.drawn = Places::priorities(self.job.strategy, self.job.seed, index - 1);
+            // a late store is not seen where its CPU stands, so that one cannot be looked at point by point
+            if self.job.model == MemoryModel::Sc {
+                given.drawn = Places::priorities(self.job.strategy, self.job.seed, index - 1);
+            }
             // what a replay could not name is not looked at
             for stop in &mut given.stops {
                 stop.until = stop.until.filter(|until| {
