@@ -126,6 +126,7 @@ struct Race {
     model: *mut u32,
     pinned: u64,
     waits: u64,
+    mutex: u64,
     cpus: *mut RaceCpu,
     trace: *mut RaceEvent,
     trace_max: u64,
@@ -282,6 +283,12 @@ impl RaceControl {
     pub fn wait(&self, ids: u64) {
         // SAFETY: the table is valid; nothing runs.
         unsafe { (*self.race).waits = ids };
+    }
+
+    /// The tasks of these ids, below 64, hold a mutex that lends priority while they sleep and compute, every other time.
+    pub fn share_mutex(&self, ids: u64) {
+        // SAFETY: the table is valid; nothing runs.
+        unsafe { (*self.race).mutex = ids };
     }
 
     /// All that happens at points is written there from now on, from its beginning; `None`: nothing is.

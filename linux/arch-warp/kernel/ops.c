@@ -282,7 +282,7 @@ static long long warp_one(struct warp_op *o)
 	return -ENOSYS;
 }
 
-long long warp_operation(struct warp_task *box)
+static long long warp_operate(struct warp_task *box)
 {
 	struct warp_op one = { .op = box->op, .flags = box->flags };
 	struct warp_op *batch;
@@ -299,4 +299,24 @@ long long warp_operation(struct warp_task *box)
 		failures += batch[i].result < 0;
 	}
 	return failures;
+}
+
+#ifdef CONFIG_WARP_RACE
+unsigned int warp_race_operations;
+#endif
+
+long long warp_operation(struct warp_task *box)
+{
+#ifdef CONFIG_WARP_RACE
+	/* who blocks or ends has no other task's reference, and may be long */
+	bool counts = box->op != WARP_OP_BLOCK && box->op != WARP_OP_EXIT;
+	long long result;
+
+	warp_race_operations += counts;
+	result = warp_operate(box);
+	warp_race_operations -= counts;
+	return result;
+#else
+	return warp_operate(box);
+#endif
 }

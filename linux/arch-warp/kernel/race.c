@@ -9,6 +9,7 @@
  *
  * What must hold meanwhile: race_check.c.
  */
+#include <linux/rtmutex.h>
 #include <linux/sched.h>
 #include "versions.h"
 #include "warp.h"
@@ -31,6 +32,7 @@ struct warp_race {
 	unsigned int *model;		/* WARP_MODEL_* */
 	unsigned long long pinned;	/* simulator: tasks by id that enter and leave migrate_disable() at their blocks */
 	unsigned long long waits;	/* simulator: tasks by id that sleep as if a device were to wake them */
+	unsigned long long mutex;	/* simulator: tasks by id that take and give the mutex at their blocks */
 	struct warp_race_cpu *cpus;
 	struct warp_race_event *trace;	/* simulator: NULL: none */
 	unsigned long long trace_max;
@@ -174,16 +176,49 @@ static __always_inline void warp_race_at(unsigned int what, const volatile void 
 void warp_race_said_begin(void) { current->thread.said++; }
 void warp_race_said_end(void) { current->thread.said--; }
 
+bool warp_race_in_user(int cpu)
+{
+	return warp_cpus[cpu].why == WARP_USER;
+}
+
+/* Whether the running task is one of these. */
+static bool warp_race_is_of(unsigned long long ids)
+{
+	unsigned int id = current->thread.id;
+
+	return id && id <= 64 && ids >> (id - 1) & 1;
+}
+
+/* There is one, which lends its owner the priority of who waits for it. */
+static DEFINE_RT_MUTEX(warp_race_mutex);
+struct task_struct *warp_race_owner;
+
+static void warp_race_take(void)
+{
+	rt_mutex_lock(&warp_race_mutex);
+	warp_race_owner = current;
+}
+
+static void warp_race_give(void)
+{
+	warp_race_owner = NULL;
+	rt_mutex_unlock(&warp_race_mutex);
+}
+
 /*
  * Of a scenario's pinned task each block comes with the other half of a section: it sleeps, and computes until its next
- * block, with migration disabled; then it does both with migration enabled.
+ * block, with migration disabled; then it does both with migration enabled. Likewise with the mutex.
  */
 void warp_race_block(void)
 {
+	if (warp_race_is_of(warp_race_state.mutex)) {
+		if (warp_race_owner == current)
+			warp_race_give();
+		else
+			warp_race_take();
+	}
 #if WARP_SLEEPS_PINNED
-	unsigned int id = current->thread.id;
-
-	if (!id || id > 64 || !(warp_race_state.pinned >> (id - 1) & 1))
+	if (!warp_race_is_of(warp_race_state.pinned))
 		return;
 	if (current->migration_disabled)
 		migrate_enable();
@@ -195,13 +230,13 @@ void warp_race_block(void)
 /* A scenario's task that waits for a device sleeps uninterruptibly, and counts as load and as waiting for it. */
 bool warp_race_waits(void)
 {
-	unsigned int id = current->thread.id;
-
-	return id && id <= 64 && warp_race_state.waits >> (id - 1) & 1;
+	return warp_race_is_of(warp_race_state.waits);
 }
 
 void warp_race_exit(void)
 {
+	if (warp_race_owner == current)
+		warp_race_give();
 #if WARP_SLEEPS_PINNED
 	if (current->migration_disabled)
 		migrate_enable();

@@ -37,6 +37,12 @@ static char warp_race_why[256];
 #define WARP_EXT(rq) 0
 #endif
 
+#ifdef CONFIG_RT_MUTEXES
+#define WARP_WAITS_FOR_MUTEX(p) ((p)->pi_blocked_on != NULL)
+#else
+#define WARP_WAITS_FOR_MUTEX(p) false
+#endif
+
 /* mutex_is_locked() is code with points, and nobody may stop here. */
 static bool warp_is_held(struct mutex *mutex) { return atomic_long_read(&mutex->owner) != 0; }
 
@@ -495,6 +501,34 @@ static const char *warp_check_rq(int cpu)
 
 /* ---- one task ---- */
 
+#ifdef CONFIG_RT_MUTEXES
+/*
+ * Who holds a mutex for which others wait has the priority of the first of them, if that is higher than its own. Of ordinary
+ * tasks this is not asked: set_user_nice() takes away what one of them was lent by another one.
+ */
+static const char *warp_check_lent(struct task_struct *p)
+{
+	struct task_struct *top = p->pi_top_task, *owner = READ_ONCE(warp_race_owner);
+	int prio = p->normal_prio;
+
+	if (raw_spin_is_locked(&p->pi_lock) || p->policy == SCHED_IDLE)
+		return NULL;
+	if (p->pi_blocked_on && p->prio < MAX_RT_PRIO && owner && !raw_spin_is_locked(&owner->pi_lock) && p->prio < owner->prio)
+		return WARP_WRONG("%s of priority %d waits for a mutex of %s, which has %d", p->comm, p->prio, owner->comm, owner->prio);
+	if (top && top->prio < prio)
+		prio = top->prio;
+	if (p->prio != prio && (p->prio < MAX_RT_PRIO || prio < MAX_RT_PRIO))
+		return WARP_WRONG("%s has priority %d, and by its parameters and who waits for it %d", p->comm, p->prio, prio);
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 11, 0)
+	if (p->on_rq && p->dl.pi_se != &p->dl && p->dl.dl_throttled)
+		return WARP_WRONG("%s is lent a deadline task's time, and is held back", p->comm);
+#endif
+	return NULL;
+}
+#else
+static const char *warp_check_lent(struct task_struct *p) { return NULL; }
+#endif
+
 static const char *warp_check_task(struct task_struct *p, bool at_rest)
 {
 	int cpu = task_cpu(p);
@@ -516,7 +550,8 @@ static const char *warp_check_task(struct task_struct *p, bool at_rest)
 		return WARP_WRONG("%s is waking, and nobody wakes it", p->comm);
 	if (p->on_rq == TASK_ON_RQ_MIGRATING)
 		return WARP_WRONG("%s migrates, and nobody moves it", p->comm);
-	if (p->thread.woken && !p->on_rq && !p->on_cpu && WARP_STATE(p) != TASK_RUNNING && !(p->flags & PF_EXITING))
+	if (p->thread.woken && !p->on_rq && !p->on_cpu && WARP_STATE(p) != TASK_RUNNING && !(p->flags & PF_EXITING) &&
+	    !WARP_WAITS_FOR_MUTEX(p))
 		return WARP_WRONG("%s was woken, and sleeps", p->comm);
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 11, 0)
 	if (p->migration_pending && !is_migration_disabled(p))
@@ -530,7 +565,7 @@ static const char *warp_check_task(struct task_struct *p, bool at_rest)
 	if (p->on_rq == TASK_ON_RQ_QUEUED && p->se.cfs_rq != WARP_FAIR_QUEUE(task_group(p), cpu))
 		return WARP_WRONG("%s stands on cpu%d, and its fair queue is another group's or CPU's", p->comm, cpu);
 #endif
-	return NULL;
+	return warp_check_lent(p);
 }
 
 /* ---- all CPUs are idle or in user mode, and no interrupt is on its way ---- */
@@ -553,6 +588,18 @@ static const char *warp_check_asked(int cpu)
 
 	if (test_tsk_need_resched(curr) && !warp_cpus[cpu].pending && !warp_cpus[cpu].posted)
 		return WARP_WRONG("cpu%d: %s is to give its CPU up, and no interrupt will tell it", cpu, curr->comm);
+	return NULL;
+}
+
+/* A task whose group is out of time runs on no longer than until its CPU looks. Since 6.18 it runs on within the kernel. */
+static const char *warp_check_held_runs(int cpu)
+{
+#if defined(CONFIG_CFS_BANDWIDTH) && !WARP_TASKS_THROTTLED
+	struct task_struct *curr = cpu_rq(cpu)->curr;
+
+	if (curr->sched_class == &fair_sched_class && curr->se.cfs_rq->throttle_count)
+		return WARP_WRONG("cpu%d runs %s, whose group is held back", cpu, curr->comm);
+#endif
 	return NULL;
 }
 
@@ -762,6 +809,28 @@ static const char *warp_check_pools(void)
 	return NULL;
 }
 
+/* At the end a task of the workload is referred to by itself and by its timers, if no operation is under way. */
+static const char *warp_check_references(void)
+{
+	if (warp_race_operations)
+		return NULL;
+	for (unsigned int id = 0; id < warp_boot_info.max_tasks; id++) {
+		struct task_struct *p = warp_boot_info.tasks[id].task;
+		unsigned int wants;
+
+		if (!p || p->flags & PF_EXITING)
+			continue;
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 11, 0)
+		if (p->migration_pending)
+			continue;
+#endif
+		wants = 1 + hrtimer_active(&p->dl.dl_timer) + hrtimer_active(&p->dl.inactive_timer);
+		if (refcount_read(&p->usage) != wants)
+			return WARP_WRONG("%s has %u references, and %u are known", p->comm, refcount_read(&p->usage), wants);
+	}
+	return NULL;
+}
+
 static const char *warp_check_pinned(void)
 {
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 11, 0)
@@ -803,7 +872,7 @@ static const char *warp_check_rest(bool at_end)
 		if (why)
 			return why;
 		if (!warp_will_look_again(cpu))
-			why = warp_check_order(cpu);
+			why = warp_check_order(cpu) ?: warp_check_held_runs(cpu);
 		else
 			all = false;
 		if (why)
@@ -820,7 +889,7 @@ static const char *warp_check_rest(bool at_end)
 			return why;
 	}
 	/* first what no unmodified kernel fails: an explained finding hides those behind it */
-	why = at_end ? warp_check_domains_reserved() ?: warp_race_load() : NULL;
+	why = at_end ? warp_check_domains_reserved() ?: warp_race_load() ?: warp_check_references() : NULL;
 	if (!why)
 		why = warp_check_reserved(at_end);
 	if (!why)

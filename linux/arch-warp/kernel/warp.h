@@ -32,6 +32,8 @@ static inline void warp_forget_wakeup(struct task_struct *p) { WRITE_ONCE(p->thr
 /* race.c: a task blocks, waits for a device then, a task ends; race_check.c: what does not hold, or NULL */
 void warp_race_block(void);
 bool warp_race_waits(void);
+extern struct task_struct *warp_race_owner;	/* of the scenario's mutex */
+extern unsigned int warp_race_operations;	/* ops.c: under way, blocks and ends left out */
 void warp_race_exit(void);
 const char *warp_race_check(unsigned int at_rest);
 /* nobody holds any queue's lock */

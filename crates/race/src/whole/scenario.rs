@@ -10,6 +10,7 @@
 //! param sched_rt_runtime_us -1    # as --param has it
 //! pinned 2 3                      # these tasks sleep and compute in migrate_disable() sections, every other time
 //! waits 4                         # this task sleeps as if for a device: uninterruptibly, and counted so
+//! mutex 2 3                       # these tasks sleep and compute with a mutex that lends priority, every other time
 //! at 21ms cpu1 off                # the experimenter writes: a tunable, a file, or a CPU on or off
 //! may refuse                      # the kernel may refuse what is written; else the scenario is refused
 //! schedlab-workload 1             # from here on: a workload (docs/workloads.md)
@@ -43,6 +44,8 @@ pub(crate) struct WholeScenario {
     pub(crate) pinned: Vec<u32>,
     /// Tasks whose sleeps are those of one that waits for a device.
     pub(crate) waits: Vec<u32>,
+    /// Tasks that share a mutex which lends its owner priority.
+    pub(crate) mutex: Vec<u32>,
     /// When, what, its value.
     pub(crate) writes: Vec<(Span, String, String)>,
     /// The workload's text.
@@ -76,6 +79,7 @@ impl WholeScenario {
             may_refuse: false,
             pinned: Vec::new(),
             waits: Vec::new(),
+            mutex: Vec::new(),
             writes: Vec::new(),
             workload: String::new(),
         };
@@ -112,8 +116,12 @@ impl WholeScenario {
                 }
                 ["may", "refuse"] => scenario.may_refuse = true,
                 ["sched", what] => scenario.sched = what.to_owned(),
-                [which @ ("pinned" | "waits"), ref pids @ ..] if !pids.is_empty() => {
-                    let list = if which == "pinned" { &mut scenario.pinned } else { &mut scenario.waits };
+                [which @ ("pinned" | "waits" | "mutex"), ref pids @ ..] if !pids.is_empty() => {
+                    let list = match which {
+                        "pinned" => &mut scenario.pinned,
+                        "waits" => &mut scenario.waits,
+                        _ => &mut scenario.mutex,
+                    };
                     for pid in pids {
                         let pid =
                             pid.parse().map_err(|_| bad(n, pid, "the pid of a task of the workload"))?;
@@ -126,7 +134,7 @@ impl WholeScenario {
                 }
                 _ => {
                     let expected = "'cpus N', 'topology SIZES', 'from TIME', 'for TIME', 'with FLAVOUR', \
-                                    'since VERSION', 'sched NAME', 'param NAME VALUE', 'pinned PID', 'waits PID', \
+                                    'since VERSION', 'sched NAME', 'param NAME VALUE', 'pinned PID', 'waits PID', 'mutex PID', \
                                     'at TIME NAME VALUE', 'may refuse' or a workload's first line";
                     return Err(bad(n, whole, expected));
                 }
@@ -191,14 +199,14 @@ mod tests {
         assert_eq!((scenario.cpus, scenario.from, scenario.length), (2, Span::from_ms(20), Span::from_ms(4)));
         assert_eq!(scenario.writes, [(Span::from_ms(21), "cpu1".to_owned(), "off".to_owned())]);
         assert_eq!(scenario.workload, "schedlab-workload 1\n- INIT 0 0 1 runnable\n");
-        let text = "cpus 2\nfor 1ms\nwith psi\nsince 5.11\nsched simple\npinned 2 3\nwaits 4\n\
+        let text = "cpus 2\nfor 1ms\nwith psi\nsince 5.11\nsched simple\npinned 2 3\nwaits 4\nmutex 5 6\n\
                     may refuse\nat 1ms /x/cpu.max 1000 4000\nschedlab-workload 1\n";
         let scenario = WholeScenario::parse("s", text).unwrap();
         assert_eq!(
             (scenario.flavours.join(" ").as_str(), scenario.pinned.as_slice(), scenario.may_refuse),
             ("psi scx", &[2, 3][..], true)
         );
-        assert_eq!(scenario.waits, [4]);
+        assert_eq!((scenario.waits.as_slice(), scenario.mutex.as_slice()), (&[4][..], &[5, 6][..]));
         assert_eq!(scenario.writes, [(Span::from_ms(1), "/x/cpu.max".to_owned(), "1000 4000".to_owned())]);
         let lacks = |target, version| scenario.lacks(target, version);
         assert_eq!(lacks("linux-5.10+psi+scx", "5.10.223-1").as_deref(), Some("Linux 5.11 or later"));

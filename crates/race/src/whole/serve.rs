@@ -309,6 +309,7 @@ fn run(job: WholeJob, socket: &UnixStream, page: &'static mut Page) -> Result<()
     });
     control.pin(ids("pinned", &scenario.pinned, &workload.tasks)?);
     control.wait(ids("waits", &scenario.waits, &workload.tasks)?);
+    control.share_mutex(ids("mutex", &scenario.mutex, &workload.tasks)?);
     let text_start = Symbols::read(&job.object).map_err(|e| e.to_string())?.text_start();
     let places = super::replay::Places {
         object: (kernel.text().start as usize).wrapping_sub(text_start as usize),

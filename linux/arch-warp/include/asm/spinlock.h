@@ -12,6 +12,13 @@
 #ifdef CONFIG_WARP_RACE
 /* a store before the lock may be late beyond it; on x86 it may not, and the kernel's own default is nothing */
 #define smp_mb__after_spinlock() smp_mb()
+/*
+ * Kernel: whoever waits for a mutex spins while its owner has a CPU, unless a hypervisor has taken that away. Ours: who is in
+ * user mode goes on as time passes, which it does not while others spin; so it passes for one whose CPU was taken away.
+ * Could falsify: a mutex is never had by spinning while its owner computes.
+ */
+bool warp_race_in_user(int cpu);
+#define vcpu_is_preempted(cpu) warp_race_in_user(cpu)
 #endif
 #define arch_spin_is_locked(l) ((l)->locked != 0)
 #define arch_spin_is_contended(l) 0
