@@ -13,11 +13,16 @@
 //! each other take the one whose next event comes first in the recording: all before it has been done, so what it waits
 //! for has been sent, and nobody else can have taken it.
 //!
+//! Each part has the room of the whole: it never held more. Where one task reads first and another one after it (a
+//! shell and then its child), that is the room that there was. Where they read at the same time, there is more room
+//! than there was. A sender that waits for room is no new deadlock: in the recording, what there is now in the part was
+//! in the whole as well. Only several senders can fill it in another order, as they can any channel.
+//!
 //! Where one of several readers polls, nobody waits at that channel: its threads take what comes, and where nothing is
 //! there they go on with something else (Go parks a goroutine, and its thread runs another one). Such a channel is left
 //! out.
 
-use super::recorded::{Channels, Seen, SeenKind, op_of};
+use super::recorded::{Channels, SeenKind, op_of};
 use crate::{Event, EventId, EventKind, ObjectId, ObjectOp, Recorded, Workload};
 use schedlab_units::Span;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -76,7 +81,7 @@ pub(super) fn part(workload: &mut Workload, channels: &mut Channels) -> Parted {
         of.sends.sort_unstable();
         of.receives.sort_unstable();
         let mut own: BTreeMap<Option<usize>, ObjectId> = BTreeMap::new();
-        let seen = Seen { room: 0, ..channels.list[*channel as usize] };
+        let seen = channels.list[*channel as usize];
         let mut object = |receiver: Option<usize>| {
             let next = ObjectId(channels.list.len() as u32);
             *own.entry(receiver).or_insert_with(|| {

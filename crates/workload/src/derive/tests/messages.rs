@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Messages, ObjectId, ObjectKind, ObjectOp, Recorded, WaitCosts, Wakes};
+use crate::{Messages, Object, ObjectId, ObjectKind, ObjectOp, Recorded, WaitCosts, Wakes};
 use schedlab_trace::{Carried, ChannelKind, Direction, ObjectCall};
 
 impl Trace {
@@ -360,6 +360,13 @@ fn of_several_readers_each_gets_what_it_got_in_the_recording() {
         events.flat_map(|event| event.kind.objects().map(|id| id.0).collect::<Vec<_>>()).collect::<Vec<_>>()
     };
     assert_eq!(at(&reads, 1), [at(&reads, 2), at(&reads, 3), at(&reads, 4)].concat());
+    // 81 messages of 50 bytes on each of 16 pages: each part has the room of the whole
+    let room = |object: &Object| match object.kind {
+        ObjectKind::Stream { capacity, low, .. } => (capacity, low),
+        other => panic!("{other:?}"),
+    };
+    let whole = (Some(16 * 81 * 50), Some(15 * 81 * 50));
+    assert_eq!(reads.objects.iter().map(room).collect::<Vec<_>>(), [whole; 3]);
     let note = &reads.notes["messages"];
     assert!(note.contains("3 channels") && note.contains("1 that several tasks read"), "{note}");
     // where one of them polls, its blocks stay what they were
