@@ -398,6 +398,21 @@ fn edits_mend_what_the_unmodified_kernel_shows() {
     }
 }
 
+/// Tasks take turns at a mutex that lends priority. The unmodified kernel forgets who waits for its next owner (a real
+/// machine's does, too: docs/race.md).
+#[test]
+fn who_takes_a_mutex_with_waiters_keeps_what_they_lend() {
+    is_mended("6.12", "owner-unlent", "mutex-dl", (64, 1), "waits for a mutex of");
+}
+
+#[test]
+#[ignore = "long: builds kernels with points"]
+fn edits_mend_what_6_12_shows_of_classes_that_change() {
+    is_mended("6.12", "niced-boosted", "mutex", (1000, 1), "a callback waits for whoever does");
+    is_mended("6.12", "left-runs-on", "dl-leave", (1500, 2), "cpu0 runs leaver, and has a task of an earlier");
+    is_mended("6.12", "inactive-pulls-not", "hotplug-back", (800, 1), "would end as time passes");
+}
+
 const HELD_BACK: &str = "a deadline task is held back until it has time again, and no timer will end that";
 const BUSY: &str = "its cache counts more busy CPUs than there are";
 

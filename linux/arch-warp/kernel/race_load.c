@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Flavour race: a fair queue's averages are the sums of what its tasks and groups have, sleepers included (pelt.c). Who
- * comes to a queue brings its averages with it, and who leaves takes them away:
+ * Flavour race: a fair queue's utilisation is the sum of what its tasks and groups have, sleepers included (pelt.c). Who
+ * comes to a queue brings its utilisation with it, and who leaves takes it away:
  *
  *	queue	util 700  =  task a 400 + sleeper b 100 + group g 200
  *
- * An average that stays behind, or is taken away twice, fades away by half in 32 ms; nothing else tells of it. Asked at the
+ * What stays behind, or is taken away twice, fades away by half in 32 ms; nothing else tells of it. Asked at the
  * end of a scenario. Entities were last brought up to date at different times, so copies of them are taken to the time of
  * the queue's own, by the kernel's own function. Each was read in 5.10, 6.1, 6.12 and 7.2 (race_read.h).
  */
@@ -28,7 +28,7 @@ static char warp_load_why[256];
 static struct warp_load {
 	struct cfs_rq *cfs_rq;
 	unsigned int nr;
-	long util, runnable;
+	long util;
 } warp_loads[256];
 static unsigned long warp_migrations;	/* of all tasks so far */
 
@@ -36,16 +36,16 @@ static unsigned long warp_migrations;	/* of all tasks so far */
  * What may differ by rounding. Who goes takes a little less than it had brought, and update_cfs_rq_load_avg() rounds the
  * rest up, by a unit each time. So a queue that tasks go through in no time has more: 47 of 1024 where nobody is left.
  */
-static long warp_rounds(struct warp_load *load, long sum)
+static long warp_rounds(struct warp_load *load)
 {
-	return 64 + 4 * load->nr + sum / 8 + (long)min(warp_migrations / 2, 100UL);
+	return 64 + 4 * load->nr + load->util / 8 + (long)min(warp_migrations / 2, 100UL);
 }
 
 static void warp_load_add(struct sched_entity *se)
 {
 	static struct sched_entity copy;
 	static struct cfs_rq queue;
-	struct cfs_rq *cfs_rq = cfs_rq_of(se);
+	struct cfs_rq *cfs_rq = se->cfs_rq;
 	struct warp_load *load = warp_loads;
 
 	while (load->cfs_rq && load->cfs_rq != cfs_rq)
@@ -57,7 +57,6 @@ static void warp_load_add(struct sched_entity *se)
 	load->cfs_rq = cfs_rq;
 	load->nr++;
 	load->util += copy.avg.util_avg;
-	load->runnable += copy.avg.runnable_avg;
 }
 
 static void warp_load_task(struct task_struct *p)
@@ -82,14 +81,10 @@ static const char *warp_load_differs(struct warp_load *load)
 {
 	struct cfs_rq *cfs_rq = load->cfs_rq;
 	long util = (long)cfs_rq->avg.util_avg - (long)cfs_rq->removed.util_avg;
-	long runnable = (long)cfs_rq->avg.runnable_avg - (long)cfs_rq->removed.runnable_avg;
 	int cpu = cpu_of(rq_of(cfs_rq));
 
-	if (abs(util - load->util) > warp_rounds(load, load->util))
+	if (abs(util - load->util) > warp_rounds(load))
 		return WARP_WRONG("cpu%d: a fair queue's utilisation is %ld, and its tasks and groups have %ld", cpu, util, load->util);
-	if (abs(runnable - load->runnable) > warp_rounds(load, load->runnable))
-		return WARP_WRONG("cpu%d: a fair queue was runnable for %ld, and its tasks and groups for %ld", cpu, runnable,
-				  load->runnable);
 	return NULL;
 }
 
