@@ -409,7 +409,13 @@ fn who_takes_a_mutex_with_waiters_keeps_what_they_lend() {
 #[ignore = "long: builds kernels with points"]
 fn edits_mend_what_6_12_shows_of_classes_that_change() {
     is_mended("6.12", "niced-boosted", "mutex", (1000, 1), "a callback waits for whoever does");
-    is_mended("6.12", "left-runs-on", "dl-leave", (1500, 2), "cpu0 runs leaver, and has a task of an earlier");
+    is_mended(
+        "6.12",
+        "left-runs-on",
+        "dl-leave",
+        (1500, 2),
+        "cpu0 runs leaver, and has a task of an earlier",
+    );
     is_mended("6.12", "inactive-pulls-not", "hotplug-back", (800, 1), "would end as time passes");
 }
 

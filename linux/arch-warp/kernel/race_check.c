@@ -441,8 +441,8 @@ static const char *warp_check_psi(int cpu)
 	if (static_branch_likely(&psi_disabled))
 		return NULL;
 	if (says[NR_RUNNING] != warp_sums.psi[1][cpu])
-		return WARP_WRONG("cpu%d: pressure counts %u runnable tasks, and %u say so", cpu, says[NR_RUNNING],
-				  warp_sums.psi[1][cpu]);
+		return WARP_WRONG("cpu%d: pressure counts %s runnable tasks than say so", cpu,
+				  says[NR_RUNNING] > warp_sums.psi[1][cpu] ? "more" : "fewer");
 	if (says[NR_IOWAIT] != warp_sums.psi[0][cpu])
 		return WARP_WRONG("cpu%d: pressure counts %u tasks that wait for a device, and %u say so", cpu, says[NR_IOWAIT],
 				  warp_sums.psi[0][cpu]);
