@@ -285,7 +285,7 @@ impl RaceControl {
         unsafe { (*self.race).waits = ids };
     }
 
-    /// The tasks of these ids, below 64, hold a mutex that lends priority while they sleep and compute, every other time.
+    /// The tasks of these ids, below 64, sleep and compute with a mutex that lends priority, every other time.
     pub fn share_mutex(&self, ids: u64) {
         // SAFETY: the table is valid; nothing runs.
         unsafe { (*self.race).mutex = ids };

@@ -26,8 +26,8 @@
 //! cpu0  pushes t: gives cpu1's queue up ┤ t runs, and sleeps ├ takes both queues; is t there? ┤ ... ├ is t queued?
 //! ```
 //!
-//! In one block in six stops end when another CPU changes what is looked at (conflict.rs), one is of random walks with up
-//! to 40 stops, and in one the order of accesses is drawn (pos.rs).
+//! In one block in six stops end when another CPU changes what is looked at (conflict.rs), one is of random walks with
+//! up to 40 stops, and in one the order of accesses is drawn (pos.rs).
 
 use std::collections::HashMap;
 
@@ -60,8 +60,8 @@ const PRIORITY_SEED: u64 = 0x9051_9051;
 
 /// Schedules of a block, of which one in six has a trunk.
 pub(super) const BLOCK: u64 = 32;
-/// Kinds of blocks: drawn one by one, grown from a trunk, in windows, by conflict, walks of many stops, by priorities of
-/// accesses.
+/// Kinds of blocks: drawn one by one, grown from a trunk, in windows, by conflict, walks of many stops, by priorities
+/// of accesses.
 const KINDS: u64 = 6;
 /// Trunks that are recorded for a block; the one that comes to most new lines is taken.
 pub(super) const TRUNKS: u64 = 3;

@@ -134,8 +134,9 @@ impl WholeScenario {
                 }
                 _ => {
                     let expected = "'cpus N', 'topology SIZES', 'from TIME', 'for TIME', 'with FLAVOUR', \
-                                    'since VERSION', 'sched NAME', 'param NAME VALUE', 'pinned PID', 'waits PID', 'mutex PID', \
-                                    'at TIME NAME VALUE', 'may refuse' or a workload's first line";
+                                    'since VERSION', 'sched NAME', 'param NAME VALUE', 'pinned PID', \
+                                    'waits PID', 'mutex PID', 'at TIME NAME VALUE', 'may refuse' \
+                                    or a workload's first line";
                     return Err(bad(n, whole, expected));
                 }
             }
