@@ -63,6 +63,8 @@ pub(super) const BLOCK: u64 = 32;
 /// Kinds of blocks: drawn one by one, grown from a trunk, in windows, by conflict, walks of many stops, by priorities
 /// of accesses.
 const KINDS: u64 = 6;
+/// Which of them is by priorities of accesses.
+const BY_PRIORITIES: u64 = 5;
 /// Trunks that are recorded for a block; the one that comes to most new lines is taken.
 pub(super) const TRUNKS: u64 = 3;
 /// How many points of its CPU a stop that is near another one is away at most.
@@ -338,7 +340,8 @@ impl Places {
     /// From what number schedule `index` draws the priorities of its accesses, if it has them.
     pub(super) fn priorities(strategy: Strategy, seed: u64, index: u64) -> Option<u64> {
         let mut random = Random::for_part(seed.wrapping_add(PRIORITY_SEED), index);
-        let is_drawn = strategy == Strategy::Pos || (is_mixed(strategy) && index / BLOCK % KINDS == 5);
+        let is_drawn =
+            strategy == Strategy::Pos || (is_mixed(strategy) && index / BLOCK % KINDS == BY_PRIORITIES);
         is_drawn.then(|| random.next_u64())
     }
 
@@ -364,7 +367,7 @@ impl Places {
                 let nr = 1 + random.below(WALK_MAX);
                 return Some(self.walk(nr, &mut random));
             }
-            5 if is_mixed(strategy) => return Some(self.beside_priorities(index, &mut random)),
+            BY_PRIORITIES if is_mixed(strategy) => return Some(self.beside_priorities(index, &mut random)),
             _ => {}
         }
         if is_mixed(strategy) && index % 8 >= 4 {
