@@ -58,15 +58,21 @@ pub(crate) fn object(
     })
 }
 
-/// A scheduler by itself, compiled for that kernel with the class: for one who runs it on a relative of that kernel, in
-/// which the types lie as in it. `option` names what asked for it, for messages.
+/// A scheduler by itself, compiled for that kernel in these flavours: for one who runs it on a relative of that kernel,
+/// in which the types lie as in it. A flavour moves a task's fields: `uclamp` puts its clamps before the CPUs that it
+/// may use. `option` names what asked for it, for messages.
 ///
 /// # Errors
 /// There is no such scheduler, or it or its kernel cannot be built.
-pub fn extension(asked: &ScxSpec, option: String, setting: Setting<'_>) -> Result<CompiledScx, SubjectError> {
+pub fn extension(
+    asked: &ScxSpec,
+    flavours: &[String],
+    option: String,
+    setting: Setting<'_>,
+) -> Result<CompiledScx, SubjectError> {
     check(asked, option)?;
     scx::check_tools()?;
-    let kernel = kernels::packaged(&asked.kernel, &[FLAVOUR.to_owned()], setting)?;
+    let kernel = kernels::packaged(&asked.kernel, flavours, setting)?;
     compiled(asked, &kernel, setting)
 }
 

@@ -58,7 +58,8 @@ fn scenarios_of(compiled: &Compiled) -> Vec<Scenario> {
     all.retain(|scenario| whole::lacks(scenario, compiled).is_none());
     for scenario in &mut all {
         scenario.beside = whole::scheduler(scenario).map(|what| {
-            let options = BuildOptions { flavours: vec!["scx".to_owned()], ..BuildOptions::default() };
+            // (uclamp and psi move a task's fields)
+            let options = BuildOptions { flavours: whole::flavours(compiled), ..BuildOptions::default() };
             let kernel = build::add(&compiled.kernel.0, &options, &mut |_| {}).unwrap();
             let source = kernel.source.join(format!("tools/sched_ext/scx_{what}.bpf.c"));
             schedlab_scx::compile(&kernel, &source).unwrap()
@@ -151,8 +152,8 @@ fn linux_7_2_is_silent() {
 #[test]
 #[ignore = "long: builds a kernel with points and each of these flavours"]
 fn points_go_with_other_flavours() {
-    for flavours in ["psi", "scx", "lockdep", "debug", "uclamp"] {
-        is_silent("6.12", &[flavours]);
+    for flavours in [&["psi"][..], &["lockdep"], &["debug"], &["scx"], &["psi", "uclamp", "scx"]] {
+        is_silent("6.12", flavours);
     }
 }
 

@@ -101,7 +101,8 @@ pub(super) fn with_scheduler(scenario: &mut Scenario, compiled: &Compiled, ui: &
     let asked = ScxSpec { what, kernel: compiled.kernel.0.clone() };
     let BuildOptions { hz, nr_cpus, .. } = BuildOptions::default();
     let option = format!("{}: sched {}", scenario.name, asked.what);
-    scenario.beside = Some(extension(&asked, option, Setting { hz, nr_cpus, progress: ui })?);
+    let setting = Setting { hz, nr_cpus, progress: ui };
+    scenario.beside = Some(extension(&asked, &whole::flavours(compiled), option, setting)?);
     Ok(())
 }
 

@@ -69,6 +69,11 @@ pub fn lacks(scenario: &Scenario, kernel: &Compiled) -> Option<String> {
     whole.lacks(&kernel.name, &kernel.kernel.1)
 }
 
+/// The flavours of this kernel, without that of the points.
+pub fn flavours(kernel: &Compiled) -> Vec<String> {
+    scenario::flavours_of(&kernel.name).map(str::to_owned).collect()
+}
+
 /// The sched_ext scheduler that a scenario asks for, as behind `scx:`.
 pub fn scheduler(scenario: &Scenario) -> Option<String> {
     let whole = scenario::WholeScenario::parse(&scenario.name, &scenario.text).ok()?;

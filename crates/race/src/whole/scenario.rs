@@ -159,7 +159,7 @@ impl WholeScenario {
         if series_number(version).is_some_and(|number| number < self.since) {
             return Some(format!("Linux {}.{} or later", self.since.0, self.since.1));
         }
-        let has: Vec<&str> = target.split('+').skip(1).collect();
+        let has: Vec<&str> = flavours_of(target).collect();
         let lacks: Vec<&str> =
             self.flavours.iter().map(String::as_str).filter(|flavour| !has.contains(flavour)).collect();
         (!lacks.is_empty()).then(|| format!("{target}+{}", lacks.join("+")))
@@ -168,6 +168,11 @@ impl WholeScenario {
 
 /// The flavour that has the class ext.
 const EXT: &str = "scx";
+
+/// `psi` and `scx` of `linux-6.12+psi+scx`.
+pub(crate) fn flavours_of(target: &str) -> impl Iterator<Item = &str> {
+    target.split('+').skip(1)
+}
 
 /// `6.12` and `6.12.117-1` as (6, 12).
 fn series_number(version: &str) -> Option<(u32, u32)> {
