@@ -56,10 +56,11 @@ pub(crate) struct FidelityArgs {
     /// (they take their CPU again).
     #[arg(long, value_name = "CHOICE", default_value = "keep")]
     pub interrupts: FidelityInterrupts,
-    /// What becomes of tasks that the recording does not show: none, or replay (they take their CPU again where one
-    /// is shown as idle although a task waits there).
-    #[arg(long, value_name = "CHOICE", default_value = "none")]
-    pub strangers: FidelityStrangers,
+    /// What becomes of tasks that the recording does not show: none, or replay (they take their CPU again when they
+    /// had it, or where one is shown as idle although a task waits there). The default is replay where the recording
+    /// says when they had a CPU and the replay has the recorded CPUs, else none.
+    #[arg(long, value_name = "CHOICE")]
+    pub strangers: Option<FidelityStrangers>,
     /// Where tasks may run: recorded (where they were allowed to), or none (on every CPU: what was recorded under
     /// taskset on one CPU, with more of them).
     #[arg(long, value_name = "CHOICE", default_value = "recorded")]
@@ -125,6 +126,17 @@ impl FidelityArgs {
             interrupts: self.interrupts.rule(),
             ..DeriveOptions::default()
         }
+    }
+}
+
+impl FidelityArgs {
+    fn strangers(&self, recording: &KnownRecording, nr_cpus: u32) -> FidelityStrangers {
+        let is_same_machine = self.against.is_none() && nr_cpus == recording.recorded.log.header().nr_cpus;
+        let by_default = match recording.strangers_share() > 0.0 && is_same_machine {
+            true => FidelityStrangers::Replay,
+            false => FidelityStrangers::None,
+        };
+        self.strangers.unwrap_or(by_default)
     }
 }
 
@@ -276,11 +288,12 @@ fn derived(
     args: &FidelityArgs,
     options: DeriveOptions,
     (recording, wants_cpu): (&KnownRecording, &BTreeSet<u32>),
+    nr_cpus: u32,
     ui: &Ui,
 ) -> Result<(Loaded, bool)> {
     let mut loaded = load_as(input, args.mode(), options, ui)?;
-    if args.strangers == FidelityStrangers::Replay {
-        loaded.workload = with_strangers(loaded.workload, recording)?;
+    if args.strangers(recording, nr_cpus) == FidelityStrangers::Replay {
+        loaded.workload = with_strangers(loaded.workload, recording, nr_cpus)?;
     }
     args.affinity.apply(&mut loaded);
     let goes_on = go_on(&mut loaded.workload, wants_cpu);
@@ -296,11 +309,12 @@ fn measure(input: &Path, args: &FidelityArgs, ui: &Ui) -> Result<Fidelity> {
         Some(_) => BTreeSet::new(),
         None => wanting_a_cpu(&recording, &wanted)?,
     };
-    let (loaded, goes_on) = derived(input, args, args.options(), (&recording, &wants_cpu), ui)?;
     let topology = match (&args.cpus, truth.recorded.log.header().nr_cpus) {
         (Some(topology), _) => topology.clone(),
         (None, nr_cpus) => Topology::flat(nr_cpus).map_err(Failure::input)?,
     };
+    let nr_cpus = topology.nr_cpus();
+    let (loaded, goes_on) = derived(input, args, args.options(), (&recording, &wants_cpu), nr_cpus, ui)?;
     let spec = match &args.sched {
         Some(spec) => spec.clone(),
         None => {
@@ -339,6 +353,13 @@ fn measure(input: &Path, args: &FidelityArgs, ui: &Ui) -> Result<Fidelity> {
         None => recording.name.clone(),
     };
     found.messages = loaded.workload.notes.get("messages").cloned();
+    found.strangers = (recording.strangers_share() > 0.0).then(|| {
+        let now = match args.strangers(&recording, nr_cpus) {
+            FidelityStrangers::Replay => "have it again in the replay",
+            FidelityStrangers::None => "are not in the replay",
+        };
+        format!("had {:.1} % of the recorded CPUs' time, and {now}", 100.0 * recording.strangers_share())
+    });
     found.warnings = warnings(&recording, other.as_ref(), finished.is_done() || goes_on);
     if study.by == MatchBy::Pid {
         follow(&study, &finished, &mut found)?;
@@ -419,12 +440,12 @@ fn wanting_a_cpu(recording: &KnownRecording, counted: &BTreeSet<u32>) -> Result<
         .collect())
 }
 
-/// With tasks that have the CPUs where nobody is shown to.
-fn with_strangers(workload: Workload, recording: &KnownRecording) -> Result<Workload> {
+/// With tasks that have the CPUs where nobody is shown to, as far as the replay has these CPUs.
+fn with_strangers(workload: Workload, recording: &KnownRecording, nr_cpus: u32) -> Result<Workload> {
     let contradicts = |problem| Failure::Input(format!("{}: {problem}", recording.path.display()));
     let stays = recording.hidden_stays().map_err(contradicts)?;
     let mut builder = Builder::of(workload);
-    for (cpu, stretches) in (0..).zip(&stays).filter(|(_, stretches)| !stretches.is_empty()) {
+    for (cpu, stretches) in (0..nr_cpus).zip(&stays).filter(|(_, stretches)| !stretches.is_empty()) {
         builder.stolen(format!("strangers-cpu{cpu}"), CpuId(cpu), stretches);
     }
     builder.finish().map_err(Failure::input)
@@ -487,7 +508,7 @@ fn causes(
     };
     // as the workload of the study, but for one rule
     let otherwise = |options: DeriveOptions| -> Result<Workload> {
-        derived(input, args, options, (study.recording, &study.wants_cpu), ui)
+        derived(input, args, options, (study.recording, &study.wants_cpu), study.topology.nr_cpus(), ui)
             .map(|(loaded, _)| loaded.workload)
     };
     let mut asleep = match args.messages {

@@ -10,6 +10,7 @@ use schedlab_host::{
     Backend, CaptureMethod, EventChoice, HostError, RecordEnd, RecordOptions, RecordRequest, RecordedTrace,
     Scope, Stage, User, signal_by_name,
 };
+use schedlab_lab::CONTENDED_SHARE;
 use schedlab_units::Span;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -121,6 +122,9 @@ pub(crate) fn record(args: &RecordArgs, ui: &Ui) -> Result<()> {
     let recorded = capture(&options, ui).map_err(Failure::input)?;
     ui.say(recorded.to_string().trim_end());
     ui.say(cost(&recorded));
+    if let Some(strangers) = strangers(&recorded) {
+        ui.say(strangers);
+    }
     if let Some(objects) = args.objects {
         ui.say(about_locks(objects));
     }
@@ -198,6 +202,20 @@ fn about_locks(objects: Objects) -> String {
             "locks: each one taken or let go cost {:.2} us ({:.2} to {:.2}), measured just now, of every process that \
              uses these libraries",
             us.median, us.low, us.high
+        )
+    })
+}
+
+/// Whether the machine was the program's own while it was recorded.
+fn strangers(recorded: &RecordedTrace) -> Option<String> {
+    let others_s = recorded.anonymised.as_ref()?.strangers_ns as f64 * 1e-9;
+    let all_s = recorded.duration.as_secs_f64() * recorded.cpus.len() as f64;
+    let share = if all_s > 0.0 { others_s / all_s } else { 0.0 };
+    (share > CONTENDED_SHARE).then(|| {
+        format!(
+            "others had {:.0} % of the CPUs' time meanwhile: delays are not the program's own, and it may have taken \
+             longer than it would alone",
+            100.0 * share
         )
     })
 }

@@ -165,6 +165,60 @@ fn a_queue_with_several_waiters_replays_to_its_end() {
     assert!(text.contains("1 of 3 mutex") && locks > 50, "{locks} of the mutex");
 }
 
+/// `a` computes for 10 ms, between which somebody who was left out has the CPU for 10 ms.
+#[test]
+fn strangers_have_the_cpu_again_when_the_recording_says_that_they_had_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("trace.txt");
+    let switch = |(prev, state): (&str, &str), next: &str| {
+        let side = |task: &str| task.rsplit_once('-').map(|(name, pid)| (name.to_string(), pid.to_string()));
+        let ((prev, prev_pid), (next, next_pid)) = (side(prev).unwrap(), side(next).unwrap());
+        format!(
+            "sched_switch: prev_comm={prev} prev_pid={prev_pid} prev_prio=120 prev_state={state} ==> \
+             next_comm={next} next_pid={next_pid} next_prio=120"
+        )
+    };
+    let idle = "swapper/0-0";
+    let lines = [
+        ("<idle>-0", 0, "stranger: busy=0".to_string()),
+        ("<idle>-0", 1000, "sched_waking: comm=a pid=7 prio=120 target_cpu=000".to_string()),
+        ("<idle>-0", 1000, switch((idle, "R"), "a-7")),
+        ("a-7", 6000, switch(("a-7", "R"), idle)),
+        ("<idle>-0", 6000, "stranger: busy=1".to_string()),
+        ("<idle>-0", 16_000, "stranger: busy=0".to_string()),
+        ("<idle>-0", 16_000, switch((idle, "R"), "a-7")),
+        ("a-7", 21_000, switch(("a-7", "S"), idle)),
+    ];
+    let mut text = String::from("# tracer: nop\n#\n");
+    for (task, us, event) in lines {
+        text.push_str(&format!("{task:>16} [000] d... 100.{us:06}: {event}\n"));
+    }
+    fs::write(&trace, text).unwrap();
+    fs::write(folder.path().join("trace.proc.csv"), "pid,tid,comm,ppid\n7,7,a,6\n").unwrap();
+    let path = trace.to_str().unwrap();
+    let report = json(&["--quiet", "report", path, "--json", "-"]);
+    assert_eq!(report["kernel_threads"][0]["name"], "strangers/0");
+    assert_eq!(
+        report["idle_ns"], 1_000_000,
+        "the recording is of some tasks, and still says when its CPU idled"
+    );
+    assert_eq!(report["recording"]["contended"], true);
+    for (more, says, replayed_ms) in [
+        (&[][..], "had 47.6 % of the recorded CPUs' time, and have it again in the replay", 21),
+        (&["--strangers", "none"], "had 47.6 % of the recorded CPUs' time, and are not in the replay", 11),
+    ] {
+        let args = ["--quiet", "fidelity", path, "--sched", "eevdf", "--no-causes", "--json", "-"];
+        let value = json(&[&args[..], more].concat());
+        assert_eq!(value["strangers"], says);
+        let duration = &value["quantities"][0];
+        let ms = |side: &str| duration[side].as_u64().unwrap().div_ceil(1_000_000);
+        assert_eq!(
+            (duration["name"].as_str(), ms("recorded"), ms("replayed")),
+            (Some("duration"), 21, replayed_ms)
+        );
+    }
+}
+
 // us    100             5100  5130           50 sleeps of 5 ms by the CPU's own timer: the task waits 30 us for each
 // cpu0  a|idle ...     timer|idle_resched|a
 #[test]

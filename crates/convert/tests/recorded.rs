@@ -1,7 +1,7 @@
 //! Recordings as logs: drawn ones record by record, those of other tools and the samples against what is known of them.
 
 use schedlab_convert::{RecordedSchedule, recorded_log};
-use schedlab_instruments::{Summary, summarize_seen};
+use schedlab_instruments::{Owner, Summary, hidden_stays, summarize_seen, waited_for};
 use schedlab_log::{Fact, Log, format_record, note};
 use schedlab_trace::Mode;
 use std::path::{Path, PathBuf};
@@ -117,6 +117,54 @@ fn the_program_of_perf_and_trace_cmd_is_the_child_that_called_exec() {
         ]);
         assert_eq!(program(&recorded), [7, 9], "{recorder}");
     }
+}
+
+// ms    0    1    2    3    4    5    6    7    8
+// cpu0  A    |X        |A        |X                somebody who was left out has it twice; A waits for X from 2 on, B all along
+#[test]
+fn who_was_left_out_had_the_cpu_when_the_recording_says_so() {
+    let snapshot = "pid,tid,comm,ppid\n7,7,a,6\n";
+    let out = switch("a-7", "S", "swapper/0-0");
+    let events = [
+        ("a-7", 0, D, 0, waking("b-9", 0)),
+        ("a-7", 0, D, 1000, out.clone()),
+        ("<idle>-0", 0, D, 1000, "stranger: busy=1".to_string()),
+        ("<idle>-0", 0, D, 2000, waking("a-7", 0)),
+        ("<idle>-0", 0, D, 3000, "stranger: busy=0".to_string()),
+        ("<idle>-0", 0, D, 3000, switch("swapper/0-0", "R", "a-7")),
+        // nobody can have a CPU that is a task's
+        ("a-7", 0, D, 4000, "stranger: busy=1".to_string()),
+        ("a-7", 0, D, 5000, out),
+        ("<idle>-0", 0, D, 5000, "stranger: busy=1".to_string()),
+        ("<idle>-0", 0, D, 8000, waking("b-9", 0)),
+    ];
+    let lines =
+        events.each_ref().map(|(task, cpu, flags, us, event)| (*task, *cpu, *flags, *us, event.as_str()));
+    let (recorded, records) = drawn_beside(Some(snapshot), &lines);
+    let shown: Vec<&str> = records.iter().map(String::as_str).filter(|r| r.contains("switch")).collect();
+    let strangers = &recorded.log.header().kernel_threads;
+    assert_eq!((strangers.len(), strangers[0].name.as_str()), (1, "strangers/0"));
+    let x = format!("k{}", strangers[0].pid);
+    assert_eq!(
+        shown,
+        [
+            "0 cpu0 switch idle -> t0".to_string(),
+            "1000000 cpu0 switch t0 sleeping -> idle".to_string(),
+            format!("1000000 cpu0 switch idle -> {x}"),
+            format!("3000000 cpu0 switch {x} sleeping -> idle"),
+            "3000000 cpu0 switch idle -> t0".to_string(),
+            "5000000 cpu0 switch t0 sleeping -> idle".to_string(),
+            format!("5000000 cpu0 switch idle -> {x}"),
+        ]
+    );
+    assert_eq!(recorded.dropped["somebody left out on a CPU that a task of the recording has, left out"], 1);
+    // the recording is of some tasks, and still tells when its CPUs idled
+    assert!(!recorded.log.header().hidden.has(Fact::Idle));
+    let owners = [Owner::Program, Owner::Program];
+    let waited = waited_for(&recorded.log, &owners).unwrap();
+    let ms = 1_000_000;
+    assert_eq!((waited.stranger_ns, waited.strangers_cpu_ns), (ms + 5 * ms, 5 * ms));
+    assert_eq!(hidden_stays(&recorded.log, &owners).unwrap(), [[(ms, 3 * ms), (5 * ms, 8 * ms)]]);
 }
 
 // ms    0    1    2    3    4    5

@@ -53,3 +53,55 @@ fn nothing_of_strangers_is_left_and_times_stay() {
     let SchedEvent::Fork { child_comm, .. } = events[2].what else { panic!("{:?}", events[2]) };
     assert_eq!(stream.comm(child_comm), "ours");
 }
+
+/// pid 1 is ours, 5 and 4 are strangers, who hand the CPU to each other.
+#[test]
+fn a_recording_without_strangers_says_when_one_had_the_cpu_and_not_who() {
+    let page = Page::at(100)
+        .event(0, &switch(5, 0, 1))
+        .event(10, &switch(1, 1, 5))
+        .event(10, &switch(5, 1, 4))
+        .event(10, &waking(4, 0, 1))
+        .event(10, &switch(4, 0, 1))
+        .event(10, &switch(1, 1, 0))
+        .event(10, &switch(0, 0, 4))
+        .event(10, &switch(4, 1, 0));
+    let quiet = Page::at(200).event(0, &switch(1, 1, 0));
+    let folder = tempfile::tempdir().unwrap();
+    let [full, out, again] = ["full.dat", "out.dat", "again.dat"].map(|name| folder.path().join(name));
+    std::fs::write(&full, trace(&meta(), PLAIN, &[(0, vec![page]), (1, vec![quiet])])).unwrap();
+    let ours = Ours { pids: BTreeSet::from([1]), ..Ours::default() };
+    let said = |path: &std::path::Path| -> Vec<(u64, u32, String)> {
+        let (events, _) = read_all(&TraceFile::open(path, Mode::Strict).unwrap()).unwrap();
+        let what = |what: SchedEvent| match what {
+            SchedEvent::Switch { prev, next, .. } => format!("{} -> {}", prev.pid.0, next.pid.0),
+            SchedEvent::Stranger { busy } => format!("stranger {}", u8::from(busy)),
+            SchedEvent::Waking(wake) => format!("waking {}", wake.pid.0),
+            other => panic!("{other:?}"),
+        };
+        events.iter().map(|event| (event.time_ns, event.cpu.0, what(event.what))).collect()
+    };
+    let done = anonymise(&full, None, &ours, Others::Drop, &out, PLAIN).unwrap();
+    assert_eq!(done.strangers_ns, 30 + 10);
+    let expected = [
+        (100, 0, "0 -> 1"),
+        (110, 0, "1 -> 0"),
+        (110, 0, "stranger 1"),
+        (130, 0, "waking 1"),
+        (140, 0, "stranger 0"),
+        (140, 0, "0 -> 1"),
+        (150, 0, "1 -> 0"),
+        (160, 0, "stranger 1"),
+        (170, 0, "stranger 0"),
+        // who was never disturbed says so
+        (200, 1, "1 -> 0"),
+        (200, 1, "stranger 0"),
+    ]
+    .map(|(ns, cpu, text)| (ns, cpu, text.to_string()));
+    assert_eq!(said(&out), expected);
+    // once more changes nothing
+    let done = anonymise(&out, None, &ours, Others::Drop, &again, PLAIN).unwrap();
+    assert_eq!((said(&again), done.strangers_ns), (expected.to_vec(), 40));
+    let renamed = anonymise(&full, None, &ours, Others::Rename, &out, PLAIN).unwrap();
+    assert_eq!((renamed.strangers_ns, said(&out).len()), (0, 9));
+}

@@ -12,7 +12,7 @@
 //! microseconds.
 
 use crate::LogProblem;
-use schedlab_log::{Log, Observer, Row, Run, Slots, Wait, WaitCause, replay};
+use schedlab_log::{KernelThread, Log, Observer, Row, Run, Slots, Wait, WaitCause, replay};
 use schedlab_units::CpuId;
 
 /// Whose a task is.
@@ -40,6 +40,8 @@ pub struct WaitedFor {
     pub idle_ns: u64,
     /// Nothing, for a moment: the way from the wakeup to the switch.
     pub exit_ns: u64,
+    /// What CPUs those had of whom the recording says only that they had one; not of any waiting.
+    pub strangers_cpu_ns: u64,
 }
 
 /// A CPU that leaves its idle state needs less than this before the task that woke it runs.
@@ -70,8 +72,8 @@ pub fn waited_for(log: &dyn Log, owners: &[Owner]) -> Result<WaitedFor, LogProbl
     watched(log, owners).map(|watch| watch.found)
 }
 
-/// When each CPU is shown as idle although somebody else must have had it: a task of the program waited there for
-/// longer than the way out of idle takes. Stretches in ns, in order of time.
+/// When each CPU is shown as idle although somebody else had it, by the recording's own word, or must have had it: a
+/// task of the program waited there for longer than the way out of idle takes. Stretches in ns, in order of time.
 ///
 /// # Errors
 /// [`LogProblem`] if the log is no schedule.
@@ -82,8 +84,10 @@ pub fn hidden_stays(log: &dyn Log, owners: &[Owner]) -> Result<Vec<Vec<(u64, u64
 fn watched<'a>(log: &dyn Log, owners: &'a [Owner]) -> Result<Watch<'a>, LogProblem> {
     let nr_cpus = log.header().nr_cpus as usize;
     let slots = Slots::new(log.header());
+    let threads = log.header().kernel_threads.iter();
     let mut watch = Watch {
         owners,
+        strangers: threads.map(KernelThread::are_strangers).collect(),
         nr_tasks: log.header().tasks.len(),
         now_ns: 0,
         cpus: vec![Place::default(); nr_cpus],
@@ -109,6 +113,8 @@ struct Place {
 
 struct Watch<'a> {
     owners: &'a [Owner],
+    /// Per thread of the kernel's own: whether it stands for strangers.
+    strangers: Vec<bool>,
     nr_tasks: usize,
     now_ns: u64,
     cpus: Vec<Place>,
@@ -117,8 +123,17 @@ struct Watch<'a> {
 
 impl Watch<'_> {
     fn owner(&self, row: Row) -> Owner {
-        let is_own_thread = row.index() >= self.nr_tasks;
-        if is_own_thread { Owner::Kernel } else { self.owners.get(row.index()).copied().unwrap_or_default() }
+        match row.index().checked_sub(self.nr_tasks) {
+            Some(_) if self.are_strangers(row) => Owner::Stranger,
+            Some(_) => Owner::Kernel,
+            None => self.owners.get(row.index()).copied().unwrap_or_default(),
+        }
+    }
+
+    /// Whether the row stands for all whom the recording leaves out on a CPU.
+    fn are_strangers(&self, row: Row) -> bool {
+        let thread = row.index().checked_sub(self.nr_tasks);
+        thread.is_some_and(|thread| self.strangers.get(thread) == Some(&true))
     }
 
     /// What was so on this CPU up to now is counted.
@@ -186,6 +201,10 @@ impl Observer for Watch<'_> {
     }
     fn run_end(&mut self, run: &Run) {
         self.bring_up_to_date(run.cpu, run.until_ns);
+        if self.are_strangers(run.row) && run.until_ns > run.since_ns {
+            self.found.strangers_cpu_ns += run.until_ns - run.since_ns;
+            self.cpus[run.cpu.index()].hidden.push((run.since_ns, run.until_ns));
+        }
         let place = &mut self.cpus[run.cpu.index()];
         (place.runs, place.idle_from_ns) = (None, run.until_ns);
     }

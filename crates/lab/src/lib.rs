@@ -43,7 +43,7 @@ pub use ensemble::Ensemble;
 pub use failure::{Error, Fails, FailureKind, RunFailure};
 pub use load::{Loaded, NoWorkload, is_recording, load, load_all, load_as, title};
 pub use progress::{Progress, ProgressStep, Silent};
-pub use recording::{KnownRecording, RecordingError, load_recording};
+pub use recording::{CONTENDED_SHARE, KnownRecording, RecordingError, load_recording};
 pub use run::{Ended, Finished, NamedWait, Standard, judge_machine, run, run_here, run_while};
 pub use scx::extension;
 pub use spec::{ScxSpec, SpecForm, SubjectList, SubjectSpec};

@@ -61,17 +61,26 @@ impl Fails for RecordingError {
     }
 }
 
-/// More than this share of the program's waiting for CPUs that others had is no property of the program.
-const CONTENDED_SHARE: f64 = 0.10;
+/// More than this share of the program's waiting for CPUs that others had, or of all CPUs' time, is no property of the
+/// program.
+pub const CONTENDED_SHARE: f64 = 0.10;
 /// Less waiting than this is none, whoever it was for.
 const CONTENDED_NS: u64 = 1_000_000;
 
 impl KnownRecording {
-    /// Whether others took part: more than a tenth of the program's waiting was for CPUs that they had.
-    /// `None`: not known.
+    /// Whether others took part: more than a tenth of the program's waiting was for CPUs that they had, or they had
+    /// more than a tenth of all CPUs' time. `None`: not known.
     pub fn is_contended(&self) -> Option<bool> {
         let waited = self.waited_for?;
-        Some(waited.others_ns() > CONTENDED_NS && waited.others_share() > CONTENDED_SHARE)
+        Some(is_waiting_for_others(&waited) || self.strangers_share() > CONTENDED_SHARE)
+    }
+
+    /// Which part of all CPUs' time those had whom the recording leaves out, as far as it tells of them: 0 to 1.
+    pub fn strangers_share(&self) -> f64 {
+        let header = self.recorded.log.header();
+        let all_ns = header.duration.as_ns() as f64 * f64::from(header.nr_cpus);
+        let strangers_ns = self.waited_for.map_or(0, |waited| waited.strangers_cpu_ns);
+        if strangers_ns == 0 { 0.0 } else { strangers_ns as f64 / all_ns }
     }
 
     /// When each CPU is shown as idle although somebody whom the recording hides must have had it (ns from the start).
@@ -85,13 +94,20 @@ impl KnownRecording {
     /// What to know before the figures are taken for the program's own: a sentence each.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
-        if let (Some(waited), Some(true)) = (self.waited_for, self.is_contended()) {
+        if let Some(waited) = self.waited_for.filter(is_waiting_for_others) {
             warnings.push(format!(
                 "the recording machine was contended: {:.0} % of the program's waiting ({:.1} of {:.1} ms) \
                  was for CPUs that others had; its delays are not the program's own",
                 100.0 * waited.others_share(),
                 waited.others_ns() as f64 * 1e-6,
                 waited.total_ns() as f64 * 1e-6
+            ));
+        }
+        let share = self.strangers_share();
+        if share > CONTENDED_SHARE {
+            warnings.push(format!(
+                "others had {:.0} % of the recorded CPUs' time: alone the program may be done earlier",
+                100.0 * share
             ));
         }
         let (events, places) = self.recorded.lost;
@@ -104,6 +120,10 @@ impl KnownRecording {
         }
         warnings
     }
+}
+
+fn is_waiting_for_others(waited: &WaitedFor) -> bool {
+    waited.others_ns() > CONTENDED_NS && waited.others_share() > CONTENDED_SHARE
 }
 
 /// Reads the recording at a path: a file, or a folder with one.

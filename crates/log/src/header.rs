@@ -1,7 +1,7 @@
 //! Who ran on what: the part of a log that is not an event.
 
 use crate::{Fact, Hidden, LogError, ObservedBy};
-use schedlab_units::{CpuSet, SchedParams, Span, TaskId};
+use schedlab_units::{CpuId, CpuSet, SchedParams, Span, TaskId};
 
 /// A record's CPU has 16 bits. A header that tells of more CPUs asks its readers for memory that no log fills.
 const CPUS_MAX: u32 = 1 << 16;
@@ -106,4 +106,19 @@ pub struct KernelThread {
     pub pid: u32,
     /// Its name, e.g. `migration/0`.
     pub name: String,
+}
+
+/// What [`KernelThread::strangers`] are called, before the CPU.
+const STRANGERS: &str = "strangers/";
+
+impl KernelThread {
+    /// All of whom a recording says only that they had this CPU: their stays are this row's.
+    pub fn strangers(cpu: CpuId, pid: u32) -> KernelThread {
+        KernelThread { pid, name: format!("{STRANGERS}{}", cpu.0) }
+    }
+
+    /// Whether it is such a row.
+    pub fn are_strangers(&self) -> bool {
+        self.name.starts_with(STRANGERS)
+    }
 }

@@ -116,6 +116,9 @@ enum What {
         /// Recordings of earlier versions have none.
         other: Option<Number>,
     },
+    Stranger {
+        busy: Number,
+    },
     /// A text from here to the end.
     Print {
         at: usize,
@@ -266,7 +269,7 @@ impl Decoder {
             "irq" => IRQ_EVENTS.contains(&event),
             "irq_vectors" => vector(event).is_some(),
             "cgroup" => event == "cgroup_attach_task",
-            "schedlab" => event == "object",
+            "schedlab" => matches!(event, "object" | "stranger"),
             "syscalls" => syscall(event).is_some(),
             _ => false,
         }
@@ -369,6 +372,7 @@ impl Decoder {
                 let numbers = [*key, *kind, *room, *call, *ret];
                 object(numbers, *other, record).unwrap_or(SchedEvent::Other { id: common.id })
             }
+            What::Stranger { busy } => SchedEvent::Stranger { busy: busy.get(record) != 0 },
             What::Print { at } => {
                 marker::event(&record[*at..], comms).unwrap_or(SchedEvent::Other { id: common.id })
             }
@@ -595,6 +599,7 @@ fn what(system: &str, fields: &mut Fields<'_>) -> Result<Option<What>, Problem> 
             ret: fields.number("ret")?,
             other: fields.optional("other")?,
         },
+        "stranger" => What::Stranger { busy: fields.number("busy")? },
         "softirq_raise" => What::SoftIrq { vec: fields.number("vec")?, phase: SoftIrqPhase::Raise },
         "softirq_entry" => What::SoftIrq { vec: fields.number("vec")?, phase: SoftIrqPhase::Entry },
         _ => What::SoftIrq { vec: fields.number("vec")?, phase: SoftIrqPhase::Exit },

@@ -235,6 +235,12 @@ pub enum SchedEvent {
     Polled,
     /// `wait4` has returned a child (`schedlab:object`).
     ChildTaken,
+    /// Somebody whom the recording leaves out has the CPU from now on, which is shown as idle meanwhile; or no longer
+    /// (`schedlab:stranger`).
+    Stranger {
+        /// Has it.
+        busy: bool,
+    },
     /// A line of text by an export of ours: what no other event tells.
     Marker(Marker),
     /// Settings that a task of the trace has got, which no other event tells in full: by a line of text

@@ -147,6 +147,8 @@ static const char *warp_fair_tasks(int cpu)
 	list_for_each(at, &rq->cfs_tasks) {
 		p = container_of(at, struct task_struct, se.group_node);
 		listed++;
+		/* (one that has ended and runs on has left the list of tasks: release_task()) */
+		queued += !pid_alive(p) && !warp_in_box(p);
 		if (task_cpu(p) != cpu || !p->se.on_rq)
 			return WARP_WRONG("cpu%d: balancing would find %s there, which says otherwise", cpu, p->comm);
 	}

@@ -61,6 +61,8 @@ pub struct Fidelity {
     pub forced_blocks: u64,
     /// What the recording's channels are, if it was given any.
     pub messages: Option<String>,
+    /// What those had of whom the recording tells only when they had a CPU, and what they have in the replay.
+    pub strangers: Option<String>,
     /// In which order wakeups came.
     pub order: Option<WakeupOrder>,
     /// What was taken away, and what that left.
@@ -181,6 +183,7 @@ impl Fidelity {
             gained_blocks,
             forced_blocks,
             messages: None,
+            strangers: None,
             order: None,
             variants: Vec::new(),
             warnings: Vec::new(),

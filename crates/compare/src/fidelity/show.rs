@@ -72,6 +72,9 @@ pub fn terminal(fidelity: &Fidelity, style: Style) -> String {
     if let Some(messages) = &fidelity.messages {
         wrapped(&mut text, &format!("messages {messages}"));
     }
+    if let Some(strangers) = &fidelity.strangers {
+        wrapped(&mut text, &format!("strangers {strangers}"));
+    }
     for warning in &fidelity.warnings {
         wrapped(&mut text, &format!("warning: {warning}"));
     }
@@ -256,6 +259,7 @@ pub fn json(fidelity: &Fidelity) -> Value {
         "gained_blocks": fidelity.gained_blocks,
         "forced_blocks": fidelity.forced_blocks,
         "messages": fidelity.messages,
+        "strangers": fidelity.strangers,
         "wakeup_pairs": fidelity.order.map(|order| json!({
             "pairs": order.pairs, "in_order": order.in_order, "recorded": order.wakeups[0],
             "replayed": order.wakeups[1],

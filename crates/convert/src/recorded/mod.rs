@@ -117,7 +117,10 @@ pub fn recorded_log(
     for task in &tasks.list {
         let name = stream.comm(task.comm);
         if let Some(pid) = task.id.kernel_pid() {
-            header.kernel_threads.push(KernelThread { pid, name: name.to_string() });
+            header.kernel_threads.push(match task.strangers_of {
+                Some(cpu) => KernelThread::strangers(cpu, pid),
+                None => KernelThread { pid, name: name.to_string() },
+            });
         } else {
             let row = snapshot.as_ref().and_then(|snapshot| snapshot.row(task.tid.0));
             header.tasks.push(task.log_task(name, row, nr_cpus));
@@ -152,7 +155,7 @@ fn hidden(seen: &Seen, tasks: &Tasks, snapshot: Option<&ProcSnapshot>) -> Hidden
     [
         (Fact::Wakeups, seen.waking + seen.wakeup == 0),
         (Fact::Stops, seen.unknown_stops > 0),
-        (Fact::Idle, of_some || strangers),
+        (Fact::Idle, (of_some && seen.strangers == 0) || strangers),
         (Fact::Assignments, seen.migrations + seen.wakeup == 0),
         (Fact::Affinity, snapshot.is_none()),
         (Fact::Params, seen.prios == 0),

@@ -63,6 +63,8 @@ pub(super) struct Seen {
     pub unseen_spans: u64,
     /// Evidence of somebody on a CPU that is shown as idle.
     pub not_idle: u64,
+    /// Words of who has a CPU and is left out.
+    pub strangers: u64,
 }
 
 /// Takes in the events in order of time.
@@ -244,8 +246,51 @@ impl Schedule {
                 let row = self.tasks.add(pid, CommId::default(), false);
                 self.waits_from_start(row, cpu);
             }
+            SchedEvent::Stranger { busy } => self.stranger(cpu, busy),
             SchedEvent::Lost { count } => self.lost(cpu, count),
             _ => {}
+        }
+    }
+
+    /// Somebody whom the recording leaves out takes a CPU that is shown as idle, or gives it up.
+    fn stranger(&mut self, cpu: CpuId, busy: bool) {
+        self.seen.strangers += 1;
+        self.strangers_leave(cpu);
+        match self.cpus[cpu.index()].on {
+            _ if !busy => {}
+            On::Idle => {
+                let row = self.tasks.strangers(cpu);
+                let record = self.record(Kind::Wakeup, cpu, self.tasks.list[row].id, TaskId::IDLE);
+                if matches!(self.tasks.list[row].at, At::Blocked { .. }) {
+                    self.push(Record { arg: cpu.0, ..record });
+                }
+                self.push(self.record(Kind::Switch, cpu, TaskId::IDLE, self.tasks.list[row].id));
+                self.tasks.list[row].at = At::Running { cpu };
+                self.now_on(cpu, On::Task(row));
+            }
+            _ => self.count("somebody left out on a CPU that a task of the recording has, left out", 1),
+        }
+    }
+
+    /// Whoever was left out no longer has this CPU: it is as idle as it is shown.
+    fn strangers_leave(&mut self, cpu: CpuId) {
+        let On::Task(row) = self.cpus[cpu.index()].on else { return };
+        if self.tasks.list[row].strangers_of != Some(cpu) {
+            return;
+        }
+        let record = self.record(Kind::Switch, cpu, self.tasks.list[row].id, TaskId::IDLE);
+        self.push(Record { flags: PrevState::Sleeping as u8, ..record });
+        self.tasks.list[row].at = At::Blocked { woken_early: false };
+        self.now_on(cpu, On::Idle);
+    }
+
+    /// Who is on this CPU behind the record that was just made.
+    fn now_on(&mut self, cpu: CpuId, on: On) {
+        let mark = self.now();
+        let here = &mut self.cpus[cpu.index()];
+        (here.on, here.mark, here.left_runnable) = (on, mark, None);
+        if let On::Task(row) = on {
+            self.tasks.list[row].mark = mark;
         }
     }
 
@@ -266,6 +311,7 @@ impl Schedule {
     /// events, or where the recording leaves out events.
     #[cold]
     fn found_on<'n>(&mut self, cpu: CpuId, pid: Pid, comm: CommId, name: impl Fn(CommId) -> &'n str) {
+        self.strangers_leave(cpu);
         let before = self.cpus[cpu.index()];
         let row = (pid != Pid::IDLE).then(|| {
             let found = self.tasks.find(pid);
@@ -438,6 +484,7 @@ impl Schedule {
         if prev.pid == next.pid {
             return self.count("switch of a task to itself, left out", 1);
         }
+        self.strangers_leave(cpu);
         let on = self.cpus[cpu.index()].on;
         let prev_row = if let On::Task(row) = on { Some(row) } else { None };
         if let Some(row) = prev_row {

@@ -53,6 +53,8 @@ pub(super) struct Task {
     pub broken_stays: u32,
     pub initial: Option<SchedParams>,
     pub params: Option<SchedParams>,
+    /// It stands for all whom the recording leaves out on this CPU.
+    pub strangers_of: Option<CpuId>,
     /// A mutex has lent it a priority.
     lent: bool,
 }
@@ -170,8 +172,21 @@ impl Tasks {
             broken_stays: 0,
             initial: None,
             params: None,
+            strangers_of: None,
             lent: false,
         });
+        row
+    }
+
+    /// The row of all whom the recording leaves out on this CPU.
+    pub fn strangers(&mut self, cpu: CpuId) -> usize {
+        if let Some(row) = self.list.iter().position(|task| task.strangers_of == Some(cpu)) {
+            return row;
+        }
+        let tid = Pid(self.next_fresh_pid as i32);
+        self.next_fresh_pid += 1;
+        let row = self.add(tid, CommId::default(), true);
+        self.list[row].strangers_of = Some(cpu);
         row
     }
 

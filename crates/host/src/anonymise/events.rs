@@ -17,6 +17,7 @@ use schedlab_trace::{EventFormat, FieldKind};
 
 use super::Others;
 use super::names::{Owner, Tasks};
+use super::strangers::{self, Has, Told};
 
 /// A number's place.
 #[derive(Debug, Clone, Copy)]
@@ -84,6 +85,8 @@ struct Shape {
 #[derive(Debug, Default)]
 pub(super) struct Shapes {
     shapes: BTreeMap<u16, Shape>,
+    /// The number of `schedlab:stranger`, and where its `busy` stands, if the trace tells of strangers already.
+    stranger: Option<(u16, Number)>,
     /// Where every record has its event's number: `common_type`, which kernels put first.
     id_at: usize,
 }
@@ -133,6 +136,9 @@ impl Shapes {
                 texts.push(Text { at: field.offset as usize, array, role });
             }
         }
+        if format.name == strangers::NAME && system == strangers::SYSTEM {
+            self.stranger = number("busy").map(|busy| (format.id, busy));
+        }
         let fork = number("parent_pid").zip(number("child_pid"));
         let about = match (side("prev"), side("next"), fork, number("pid")) {
             (Some(prev), Some(next), _, _) => About::Switch { prev, next, state: number("prev_state") },
@@ -146,9 +152,32 @@ impl Shapes {
         self.shapes.insert(format.id, shape);
     }
 
+    fn id(&self, data: &[u8]) -> Option<u16> {
+        Some(u16::from_le_bytes(data.get(self.id_at..self.id_at + 2)?.try_into().ok()?))
+    }
+
     fn of(&self, data: &[u8]) -> Option<&Shape> {
-        let id = u16::from_le_bytes(data.get(self.id_at..self.id_at + 2)?.try_into().ok()?);
-        self.shapes.get(&id).filter(|shape| shape.fixed <= data.len())
+        self.shapes.get(&self.id(data)?).filter(|shape| shape.fixed <= data.len())
+    }
+
+    /// Who has the CPU; `None`: the event does not tell.
+    pub(super) fn who(&self, data: &[u8], tasks: &Tasks) -> Option<Told> {
+        let has = |pid: Number| match pid.get(data) {
+            0 => Has::Nobody,
+            pid if tasks.stays(pid, Others::Drop) => Has::Shown,
+            _ => Has::Stranger,
+        };
+        let shape = self.of(data)?;
+        if let About::Switch { prev, next, .. } = shape.about {
+            return Some(Told::Switch { prev: has(prev.pid), next: has(next.pid) });
+        }
+        Some(Told::Current(has(shape.common_pid?)))
+    }
+
+    /// What the trace itself says: whether somebody has the CPU who is not in it.
+    pub(super) fn told(&self, data: &[u8]) -> Option<bool> {
+        let (id, busy) = self.stranger?;
+        (self.id(data) == Some(id)).then(|| busy.get(data) != 0)
     }
 
     /// First reading: births, ids and names.

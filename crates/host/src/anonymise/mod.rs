@@ -18,6 +18,7 @@ mod events;
 pub(crate) mod merge;
 mod names;
 pub(crate) mod pages;
+mod strangers;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -35,6 +36,7 @@ use crate::snapshot::{Snapshot, SnapshotRow};
 use events::{Seen, Shapes};
 use names::{Tasks, rename_groups};
 use schedlab_trace::write::PageBuilder;
+use strangers::{Said, StrangerEvent, StrangersHere};
 
 pub use pages::walk as page_events;
 pub use schedlab_trace::standard_kernel_thread;
@@ -45,7 +47,8 @@ pub enum Others {
     /// They stay, under another name: who competed for the CPUs is still told.
     Rename,
     /// They go, and their time is shown as idle: the command as if it had been alone, but for the times at which it got
-    /// a CPU. Its CPU time, blocks and wakes are those recorded; the workload derived from it is the same.
+    /// a CPU. Its CPU time, blocks and wakes are those recorded; the workload derived from it is the same. An event of
+    /// ours says when one of them had a CPU, and nothing else of them.
     Drop,
 }
 
@@ -65,8 +68,12 @@ pub struct Anonymised {
     pub names: BTreeSet<String>,
     /// Events in the result.
     pub events: u64,
+    /// Of these, how many say when somebody left out had a CPU.
+    pub events_told: u64,
     /// Events left out.
     pub events_dropped: u64,
+    /// With [`Others::Drop`]: CPU time of those left out, over all CPUs.
+    pub strangers_ns: u64,
     /// Tasks called other-N.
     pub others: usize,
     /// Tasks of the command.
@@ -108,11 +115,16 @@ pub fn anonymise(
     let mut bytes = File::open(trace).map_err(HostError::io("cannot read", trace))?;
 
     let mut shapes = Shapes::default();
+    let mut formats = Vec::new();
     for system in file.systems() {
         for text in &system.formats {
-            shapes.add(&system.name, &EventFormat::parse(text).map_err(|e| bad(e.to_string()))?);
+            let format = EventFormat::parse(text).map_err(|e| bad(e.to_string()))?;
+            shapes.add(&system.name, &format);
+            formats.push(format);
         }
     }
+    formats.extend(file.meta(index).ftrace_events.iter().filter_map(|text| EventFormat::parse(text).ok()));
+    let stranger = (others == Others::Drop).then(|| StrangerEvent::new(&formats)).flatten();
     let mut seen = Seen::default();
     for cpu in &buffer.cpus {
         for_each_chunk(&mut bytes, buffer, cpu, trace, |chunk| {
@@ -141,15 +153,29 @@ pub fn anonymise(
     let mut read_back = Seen::default();
     for cpu in &buffer.cpus {
         let mut builder = PageBuilder::new(buffer.page_size);
+        let mut here = StrangersHere::default();
+        let mut last_ns = 0;
         for_each_chunk(&mut bytes, buffer, cpu, trace, |chunk| {
             for page in chunk.chunks(buffer.page_size) {
                 let mut kept = Vec::new();
-                let missed =
-                    pages::walk(page, |time, data| match shapes.rewrite(data, cpu.cpu.0, &tasks, others) {
-                        Some(data) => kept.push((time, data)),
-                        None => result.events_dropped += 1,
-                    })
-                    .map_err(bad)?;
+                let missed = pages::walk(page, |time, data| {
+                    last_ns = time;
+                    let said = match &stranger {
+                        Some(_) => here.at(time, data, &shapes, &tasks),
+                        None => Said::default(),
+                    };
+                    let event = |busy: Option<bool>| Some((time, stranger.as_ref()?.record(busy?)));
+                    result.events_told += [said.before, said.behind].iter().flatten().count() as u64;
+                    kept.extend(event(said.before));
+                    match shapes.rewrite(data, cpu.cpu.0, &tasks, others) {
+                        Some(data) if stranger.is_none() || shapes.told(&data).is_none() => {
+                            kept.push((time, data));
+                        }
+                        _ => result.events_dropped += 1,
+                    }
+                    kept.extend(event(said.behind));
+                })
+                .map_err(bad)?;
                 if let Some(missed) = missed {
                     builder.lost(missed);
                 }
@@ -164,8 +190,13 @@ pub fn anonymise(
             Ok(())
         })?;
         writer.append_pages(cpu.cpu, &builder.finish()).map_err(written)?;
+        here.end(last_ns);
+        result.strangers_ns += here.busy_ns;
     }
-    let meta = clean_meta(file.meta(index), &seen, &tasks, &read_back, others, &per_cpu);
+    let mut meta = clean_meta(file.meta(index), &seen, &tasks, &read_back, others, &per_cpu);
+    if let Some(stranger) = stranger {
+        stranger.describe(&mut meta.systems);
+    }
     result.bytes = writer.finish(&meta).map_err(written)?.file_bytes;
     let rows = clean_snapshot(snapshot, &tasks, &read_back, others);
     if has_snapshot {

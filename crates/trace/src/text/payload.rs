@@ -151,6 +151,11 @@ pub(super) fn parse(
             fields.key(b" newprio=", EXPECTED)?;
             SchedEvent::PiSetPrio { pid, old_prio, new_prio: fields.number(EXPECTED)? }
         }
+        b"stranger" => {
+            const EXPECTED: Expected = "busy=0 or busy=1";
+            fields.key(b"busy=", EXPECTED)?;
+            SchedEvent::Stranger { busy: fields.number(EXPECTED)? != 0 }
+        }
         b"irq_handler_entry" | b"irq_handler_exit" => {
             const EXPECTED: Expected = "irq=N";
             fields.key(b"irq=", EXPECTED)?;
@@ -411,6 +416,8 @@ mod tests {
         );
         let lent = SchedEvent::PiSetPrio { pid: Pid(5), old_prio: 120, new_prio: 98 };
         assert_eq!(parsed("sched_pi_setprio", "comm=a pid=5 oldprio=120 newprio=98"), Ok(Some(lent)));
+        assert_eq!(parsed("stranger", "busy=1"), Ok(Some(SchedEvent::Stranger { busy: true })));
+        assert_eq!(parsed("stranger", "lazy=1"), Err("busy=0 or busy=1"));
         let ran = SchedEvent::StatRuntime { pid: Pid(5), runtime_ns: 67827 };
         assert_eq!(
             parsed("sched_stat_runtime", "comm=a pid=5 runtime=67827 [ns] vruntime=5 [ns]"),

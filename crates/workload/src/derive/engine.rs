@@ -257,6 +257,7 @@ impl<'a> Deriver<'a> {
             SchedEvent::Affinity { pid, mask } => self.affinity(event.pid, pid, mask),
             SchedEvent::Polled => self.polled(event.pid),
             SchedEvent::ChildTaken => self.child_taken(event.pid),
+            SchedEvent::Stranger { busy } => self.stranger(cpu, busy),
             SchedEvent::StatRuntime { pid, runtime_ns } => {
                 if let Some(task) = self.tasks.find(pid) {
                     self.tasks.list[task].booked_ns += runtime_ns.min(DURATION_MAX_NS);
@@ -320,6 +321,17 @@ impl<'a> Deriver<'a> {
         }
     }
 
+    /// Somebody whom the recording leaves out takes a CPU that is shown as idle, or gives it up.
+    fn stranger(&mut self, cpu: usize, busy: bool) {
+        let here = &mut self.cpus[cpu];
+        let on = match here.on {
+            On::Idle if busy => On::LeftOut,
+            On::LeftOut if !busy && here.pid == Some(Pid::IDLE) => On::Idle,
+            _ => return,
+        };
+        (here.on, here.since_ns, here.left_runnable) = (on, self.now_ns, None);
+    }
+
     fn since_start(&self) -> u64 {
         self.now_ns - self.start_ns.unwrap_or(self.now_ns)
     }
@@ -334,7 +346,8 @@ impl<'a> Deriver<'a> {
     ) {
         self.summary.switches += 1;
         self.interrupts_over(cpu);
-        let was_idle = self.cpus[cpu].on == On::Idle;
+        // (not if a stranger leaves it at this very moment)
+        let was_idle = self.cpus[cpu].on == On::Idle && self.cpus[cpu].since_ns < self.now_ns;
         match self.cpus[cpu].on {
             On::Task(task) => {
                 if self.tasks.list[task].stays == 0 {
