@@ -120,7 +120,7 @@ fn the_program_of_perf_and_trace_cmd_is_the_child_that_called_exec() {
 }
 
 // ms    0    1    2    3    4    5    6    7    8
-// cpu0  A    |X        |A        |X                somebody who was left out has it twice; A waits for X from 2 on, B all along
+// cpu0  A    |X        |A        |X                X was left out; A waits for it from 2 on, and B all along
 #[test]
 fn who_was_left_out_had_the_cpu_when_the_recording_says_so() {
     let snapshot = "pid,tid,comm,ppid\n7,7,a,6\n";

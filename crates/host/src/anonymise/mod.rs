@@ -114,17 +114,7 @@ pub fn anonymise(
     let snapshot = snapshot.map(Snapshot::read).transpose()?.unwrap_or_default();
     let mut bytes = File::open(trace).map_err(HostError::io("cannot read", trace))?;
 
-    let mut shapes = Shapes::default();
-    let mut formats = Vec::new();
-    for system in file.systems() {
-        for text in &system.formats {
-            let format = EventFormat::parse(text).map_err(|e| bad(e.to_string()))?;
-            shapes.add(&system.name, &format);
-            formats.push(format);
-        }
-    }
-    formats.extend(file.meta(index).ftrace_events.iter().filter_map(|text| EventFormat::parse(text).ok()));
-    let stranger = (others == Others::Drop).then(|| StrangerEvent::new(&formats)).flatten();
+    let (shapes, formats) = described(&file, index).map_err(bad)?;
     let mut seen = Seen::default();
     for cpu in &buffer.cpus {
         for_each_chunk(&mut bytes, buffer, cpu, trace, |chunk| {
@@ -144,6 +134,8 @@ pub fn anonymise(
     let groups = groups.chain(snapshot.rows.iter().filter_map(|row| row.cgroup.path.as_deref()));
     tasks.groups = rename_groups(groups.chain(seen.moves.iter().map(|(_, group)| group.as_str())));
 
+    let stranger = (others == Others::Drop).then(|| StrangerEvent::new(&formats)).flatten();
+    let rewriting = Rewriting { shapes: &shapes, tasks: &tasks, others, stranger };
     let written =
         |e: schedlab_trace::WriteError| HostError::Trace { path: out.to_owned(), problem: e.to_string() };
     let options = WriteOptions { page_size: buffer.page_size, ..options };
@@ -160,20 +152,7 @@ pub fn anonymise(
                 let mut kept = Vec::new();
                 let missed = pages::walk(page, |time, data| {
                     last_ns = time;
-                    let said = match &stranger {
-                        Some(_) => here.at(time, data, &shapes, &tasks),
-                        None => Said::default(),
-                    };
-                    let event = |busy: Option<bool>| Some((time, stranger.as_ref()?.record(busy?)));
-                    result.events_told += [said.before, said.behind].iter().flatten().count() as u64;
-                    kept.extend(event(said.before));
-                    match shapes.rewrite(data, cpu.cpu.0, &tasks, others) {
-                        Some(data) if stranger.is_none() || shapes.told(&data).is_none() => {
-                            kept.push((time, data));
-                        }
-                        _ => result.events_dropped += 1,
-                    }
-                    kept.extend(event(said.behind));
+                    kept.extend(rewriting.event(cpu.cpu.0, time, data, &mut here, &mut result));
                 })
                 .map_err(bad)?;
                 if let Some(missed) = missed {
@@ -194,7 +173,7 @@ pub fn anonymise(
         result.strangers_ns += here.busy_ns;
     }
     let mut meta = clean_meta(file.meta(index), &seen, &tasks, &read_back, others, &per_cpu);
-    if let Some(stranger) = stranger {
+    if let Some(stranger) = rewriting.stranger {
         stranger.describe(&mut meta.systems);
     }
     result.bytes = writer.finish(&meta).map_err(written)?.file_bytes;
@@ -211,6 +190,54 @@ pub fn anonymise(
     result.kept = tasks.kept.len();
     result.reused_pids = tasks.reused;
     Ok(result)
+}
+
+/// What the trace's events mean, and the formats that say so, of ftrace's own events too.
+fn described(file: &TraceFile, index: usize) -> Result<(Shapes, Vec<EventFormat>), String> {
+    let mut shapes = Shapes::default();
+    let mut formats = Vec::new();
+    for system in file.systems() {
+        for text in &system.formats {
+            let format = EventFormat::parse(text).map_err(|e| e.to_string())?;
+            shapes.add(&system.name, &format);
+            formats.push(format);
+        }
+    }
+    formats.extend(file.meta(index).ftrace_events.iter().filter_map(|text| EventFormat::parse(text).ok()));
+    Ok((shapes, formats))
+}
+
+/// How events come into the result.
+struct Rewriting<'a> {
+    shapes: &'a Shapes,
+    tasks: &'a Tasks,
+    others: Others,
+    /// The event that tells of strangers.
+    stranger: Option<StrangerEvent>,
+}
+
+impl Rewriting<'_> {
+    /// What the result has of this event, with what is said of strangers before it and behind it.
+    fn event(
+        &self,
+        cpu: u32,
+        time: u64,
+        data: &[u8],
+        here: &mut StrangersHere,
+        result: &mut Anonymised,
+    ) -> impl Iterator<Item = (u64, Vec<u8>)> + use<> {
+        let said = match &self.stranger {
+            Some(_) => here.at(time, data, self.shapes, self.tasks),
+            None => Said::default(),
+        };
+        let told = |busy: Option<bool>| Some(self.stranger.as_ref()?.record(busy?));
+        let [before, behind] = [told(said.before), told(said.behind)];
+        result.events_told += [&before, &behind].into_iter().flatten().count() as u64;
+        let is_said_anew = self.stranger.is_some() && self.shapes.told(data).is_some();
+        let kept = self.shapes.rewrite(data, cpu, self.tasks, self.others).filter(|_| !is_said_anew);
+        result.events_dropped += u64::from(kept.is_none());
+        [before, kept, behind].into_iter().flatten().map(move |data| (time, data))
+    }
 }
 
 /// Reads a CPU's pages from the file, some at a time.
