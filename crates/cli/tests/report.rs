@@ -203,6 +203,8 @@ fn strangers_have_the_cpu_again_when_the_recording_says_that_they_had_it() {
         "the recording is of some tasks, and still says when its CPU idled"
     );
     assert_eq!(report["recording"]["contended"], true);
+    let shown = schedlab(&["--quiet", "report", path]).stdout;
+    assert!(String::from_utf8_lossy(&shown).contains("strangers, not shown        10.0 ms CPU time"));
     for (more, says, replayed_ms) in [
         (&[][..], "had 47.6 % of the recorded CPUs' time, and have it again in the replay", 21),
         (&["--strangers", "none"], "had 47.6 % of the recorded CPUs' time, and are not in the replay", 11),

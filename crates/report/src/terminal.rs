@@ -1,5 +1,6 @@
 //! The summary that a person reads first, on a terminal of 100 columns.
 
+use crate::facts::RunView;
 use crate::groups::Group;
 use crate::report::RunReport;
 use crate::units::{count, percent, time};
@@ -256,8 +257,12 @@ fn scheduling(text: &mut String, run: &RunReport, style: Style) {
         )
     };
     pairs.push(("a CPU idle while work waits", known(idle_text, why(Quantity::IdleWhileWaiting))));
-    if system.kernel_thread_ns > 0 {
-        pairs.push(("scheduler's own threads", format!("{} CPU time", time(system.kernel_thread_ns))));
+    let strangers_ns = strangers_ns(run);
+    let own_ns = system.kernel_thread_ns - strangers_ns;
+    for (name, cpu_ns) in [("scheduler's own threads", own_ns), ("strangers, not shown", strangers_ns)] {
+        if cpu_ns > 0 {
+            pairs.push((name, format!("{} CPU time", time(cpu_ns))));
+        }
     }
     for (name, value) in pairs {
         line(text, &format!("{name:<28}{value}"));
@@ -266,6 +271,13 @@ fn scheduling(text: &mut String, run: &RunReport, style: Style) {
         wrapped(text, &unknown);
     }
     crate::worst::terminal(text, run, style);
+}
+
+/// CPU time of those of whom a recording says only that they had a CPU.
+fn strangers_ns(run: &RunReport) -> u64 {
+    let RunView { header, summary, .. } = run.view();
+    let threads = header.kernel_threads.iter().zip(&summary.kernel_threads);
+    threads.filter(|(thread, _)| thread.are_strangers()).map(|(_, stats)| stats.cpu_ns).sum()
 }
 
 /// A migration is a run elsewhere; a scheduler may assign a task twice before it runs, or back again.

@@ -123,6 +123,7 @@ static noinline void warp_race_stop(unsigned int what, const volatile void *addr
 	warp_this->point = what & ~WARP_RELAXED;
 	warp_this->point_address = address;
 	warp_this->point_code = (const void *)code;
+	warp_race_stands(false);
 	if (unlikely(warp_race_nr_late)) {
 		warp_race_late_hide();
 		warp_leave(WARP_POINT);
@@ -130,6 +131,7 @@ static noinline void warp_race_stop(unsigned int what, const volatile void *addr
 	} else {
 		warp_leave(WARP_POINT);
 	}
+	warp_race_stands(true);
 	if (warp_this->irq_on && warp_this->pending) {
 		/* what an interrupt does is not what the source said may race */
 		unsigned char said = current->thread.said;

@@ -48,8 +48,9 @@ const char *warp_race_queue_state(int cpu);
 const char *warp_race_task_state(struct task_struct *p, bool at_end);
 const char *warp_race_all_state(void);
 const char *warp_race_rest_state(bool at_end);
-/* race_load.c: fair queues' averages, at the end of a scenario */
+/* race_load.c: fair queues' averages, at the end of a scenario; a CPU is about to stand, and goes on */
 const char *warp_race_load(void);
+void warp_race_stands(bool goes_on);
 /*
  * A task of the workload is found by its mailbox: one that exits is reaped, and in no list, before it leaves its CPU
  * for good; one that is being forked is in a list, and in no mailbox yet.
