@@ -1,6 +1,6 @@
 #!/bin/sh
 # Records programs of this host with their pipes and sockets, on two CPUs and on one, and replays each without channels, with
-# inferred and with recorded ones, and with recorded ones but without costs: the table of docs/fidelity.md. Each program is
+# inferred and with recorded ones, and with recorded ones but without costs or strangers: tables of docs/fidelity.md. Each program is
 # recorded three times, for two recordings of one program differ. Needs root, perf, and for some rows redis, nginx with ab, sqlite3;
 # what is not there is left out. Usage: scripts/fidelity-recordings.sh [FOLDER]
 set -eu
@@ -52,7 +52,7 @@ for run in 1 2 3; do for cpus in 2 1; do
     take "nginx-$cpus.$run" ab sh nginx.sh
     take "sqlite-$cpus.$run" sqlite3 sh sqlite.sh
 done; done
-for choice in "none" "inferred" "recorded --costs none" "recorded"; do
+for choice in "none" "inferred" "recorded --costs none" "recorded --strangers none" "recorded"; do
     echo "--messages $choice"
     # shellcheck disable=SC2086 # lists of files and options, which are above
     "$schedlab" fidelity $recorded --messages $choice --no-causes --html "$(printf %s "$choice" | tr -d " ").html"
