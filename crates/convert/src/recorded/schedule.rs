@@ -260,11 +260,12 @@ impl Schedule {
             _ if !busy => {}
             On::Idle => {
                 let row = self.tasks.strangers(cpu);
-                let record = self.record(Kind::Wakeup, cpu, self.tasks.list[row].id, TaskId::IDLE);
+                let id = self.tasks.list[row].id;
                 if matches!(self.tasks.list[row].at, At::Blocked { .. }) {
+                    let record = self.record(Kind::Wakeup, cpu, id, TaskId::IDLE);
                     self.push(Record { arg: cpu.0, ..record });
                 }
-                self.push(self.record(Kind::Switch, cpu, TaskId::IDLE, self.tasks.list[row].id));
+                self.push(self.record(Kind::Switch, cpu, TaskId::IDLE, id));
                 self.tasks.list[row].at = At::Running { cpu };
                 self.now_on(cpu, On::Task(row));
             }

@@ -177,7 +177,7 @@ impl Shapes {
     /// What the trace itself says: whether somebody has the CPU who is not in it.
     pub(super) fn told(&self, data: &[u8]) -> Option<bool> {
         let (id, busy) = self.stranger?;
-        (self.id(data) == Some(id)).then(|| busy.get(data) != 0)
+        self.of(data).filter(|_| self.id(data) == Some(id)).map(|_| busy.get(data) != 0)
     }
 
     /// First reading: births, ids and names.
