@@ -1,5 +1,6 @@
 //! Recordings as logs: drawn ones record by record, those of other tools and the samples against what is known of them.
 
+use proptest::prelude::*;
 use schedlab_convert::{RecordedSchedule, recorded_log};
 use schedlab_instruments::{Owner, Summary, hidden_stays, summarize_seen, waited_for};
 use schedlab_log::{Fact, Log, format_record, note};
@@ -323,5 +324,42 @@ fn the_samples_have_the_cpu_time_that_an_import_finds() {
         println!("{name}: most off {worst:?}");
         // where a switch from idle is not in the recording, an import charges a stay from its first event on only
         assert!(all.0.abs_diff(all.1) * 200 <= all.1, "{name}: {all:?} ns, more than 0.5 % apart");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever is said of strangers, beside tasks that change CPUs: the log contradicts nothing, and all time that was
+    /// seen is somebody's ([`drawn`] looks).
+    #[test]
+    fn any_words_of_strangers_give_a_log(
+        events in prop::collection::vec((1..4usize, 0..2usize, 1..2000u64, 0..5u8, any::<bool>()), 1..60),
+    ) {
+        let tasks = ["swapper/0-0", "a-7", "b-8", "c-9"];
+        // who has which CPU, by row of `tasks`
+        let mut on = [0, 0];
+        let mut us = 0;
+        let mut lines = vec![("a-7", 0, D, 0, switch("a-7", "S", tasks[0]))];
+        for (task, cpu, step_us, what, flag) in events {
+            us += step_us;
+            let context = if on[cpu] == 0 { "<idle>-0" } else { tasks[on[cpu]] };
+            let event = match what {
+                0 | 1 => format!("stranger: busy={}", u8::from(flag)),
+                2 => waking(tasks[task], cpu as u32),
+                _ => {
+                    let next = if on.contains(&task) { 0 } else { task };
+                    if next == on[cpu] {
+                        continue;
+                    }
+                    let prev = std::mem::replace(&mut on[cpu], next);
+                    switch(tasks[prev], if flag { "S" } else { "R" }, tasks[next])
+                }
+            };
+            lines.push((context, cpu as u32, D, us, event));
+        }
+        let lines: Vec<_> =
+            lines.iter().map(|(task, cpu, flags, us, event)| (*task, *cpu, *flags, *us, event.as_str())).collect();
+        drawn(&lines);
     }
 }

@@ -134,6 +134,7 @@ fn at_objects() -> impl Strategy<Value = SchedEvent> {
             .prop_map(|(key, other, what, value)| SchedEvent::Sync(SyncCall { key, other, what, value })),
         1 => Just(SchedEvent::Polled),
         1 => Just(SchedEvent::ChildTaken),
+        1 => any::<bool>().prop_map(|busy| SchedEvent::Stranger { busy }),
         1 => (0..7i32, any::<u64>()).prop_map(|(pid, mask)| SchedEvent::Affinity { pid: Pid(pid), mask }),
     ]
 }
