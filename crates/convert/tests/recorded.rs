@@ -362,4 +362,27 @@ proptest! {
             lines.iter().map(|(task, cpu, flags, us, event)| (*task, *cpu, *flags, *us, event.as_str())).collect();
         drawn(&lines);
     }
+
+    /// The same of events that contradict each other: who has a CPU, and where a task is.
+    #[test]
+    fn any_events_give_a_log(
+        events in prop::collection::vec((0..4usize, 0..4usize, 0..2u32, 1..2000u64, 0..5u8, any::<bool>()), 1..60),
+    ) {
+        let tasks = ["swapper/0-0", "a-7", "b-8", "c-9"];
+        let contexts = ["<idle>-0", "a-7", "b-8", "c-9"];
+        let mut us = 0;
+        let mut lines = vec![("a-7", 0, D, 0, switch("a-7", "S", tasks[0]))];
+        for (task, other, cpu, step_us, what, flag) in events {
+            us += step_us;
+            let event = match what {
+                0 | 1 => format!("stranger: busy={}", u8::from(flag)),
+                2 => waking(tasks[other.max(1)], cpu),
+                _ => switch(tasks[task], if flag { "S" } else { "R" }, tasks[other]),
+            };
+            lines.push((contexts[task], cpu, D, us, event));
+        }
+        let lines: Vec<_> =
+            lines.iter().map(|(task, cpu, flags, us, event)| (*task, *cpu, *flags, *us, event.as_str())).collect();
+        drawn(&lines);
+    }
 }

@@ -352,7 +352,7 @@ impl Schedule {
             (here.on, here.busy_from_start) = (On::Idle, false);
             return;
         };
-        if self.tasks.list[row].at != At::Unseen {
+        if self.tasks.list[row].at != At::Unseen || self.tasks.list[row].mark != Mark::default() {
             // it was seen elsewhere before: it came unseen
             self.count("switch that is not in the recording: who left when is not known", 1);
             self.cpus[cpu.index()].busy_from_start = false;
@@ -394,19 +394,19 @@ impl Schedule {
     /// From `at` on nobody saw what this CPU did, nor the task on it, nor those on its queue.
     fn unseen_from(&mut self, cpu: CpuId, at: Mark) {
         let mut at = at.max(self.cpus[cpu.index()].mark);
-        if let On::Task(row) = self.cpus[cpu.index()].on {
-            at = at.max(self.tasks.list[row].mark);
-            let task = &mut self.tasks.list[row];
-            (task.at, task.woken_early) = (At::Unseen, false);
-        }
-        for task in &mut self.tasks.list {
-            if task.at == (At::Waiting { cpu }) && task.mark <= at {
-                task.at = At::Unseen;
-            }
-        }
+        let ran = if let On::Task(row) = self.cpus[cpu.index()].on { Some(row) } else { None };
+        at = ran.map_or(at, |row| at.max(self.tasks.list[row].mark));
         self.seen.unseen_spans += 1;
         let record = self.record(Kind::Note, cpu, TaskId::IDLE, TaskId::IDLE);
         let at = self.put(at, Record { arg: note::UNKNOWN_CPU, ..record });
+        // (from the note on they may be anywhere, and not before)
+        for (row, task) in self.tasks.list.iter_mut().enumerate() {
+            let is_there = Some(row) == ran;
+            if is_there || (task.at == (At::Waiting { cpu }) && task.mark <= at) {
+                (task.at, task.mark) = (At::Unseen, at);
+                task.woken_early &= !is_there;
+            }
+        }
         let here = &mut self.cpus[cpu.index()];
         (here.on, here.mark, here.busy_from_start) = (On::Unknown, at, false);
     }
