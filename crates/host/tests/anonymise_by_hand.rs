@@ -106,10 +106,10 @@ fn a_recording_without_strangers_says_when_one_had_the_cpu_and_not_who() {
     assert_eq!((renamed.strangers_ns, said(&out).len()), (0, 9));
     // an event that is shorter than its format says is left out, and nothing else is
     let mut formats = systems();
-    let number = "name: stranger\nID: 30\nformat:\n\tfield:int common_pid;\toffset:0;\tsize:4;\tsigned:1;\n\
+    let format = "name: stranger\nID: 30\nformat:\n\tfield:int common_pid;\toffset:0;\tsize:4;\tsigned:1;\n\
                   \tfield:unsigned short common_type;\toffset:4;\tsize:2;\tsigned:0;\n\n\
                   \tfield:unsigned int busy;\toffset:8;\tsize:4;\tsigned:0;\n\nprint fmt: \"\"\n";
-    formats.push(EventSystem { name: "schedlab".to_string(), formats: vec![number.as_bytes().to_vec()] });
+    formats.push(EventSystem { name: "schedlab".to_string(), formats: vec![format.as_bytes().to_vec()] });
     let short = Page::at(100).event(0, &switch(0, 0, 1)).event(5, &[0, 0, 0, 0, 30, 0, 0, 0]);
     let meta = TraceMeta { systems: formats, ..meta() };
     std::fs::write(&full, trace(&meta, PLAIN, &[(0, vec![short])])).unwrap();

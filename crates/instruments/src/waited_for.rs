@@ -84,10 +84,10 @@ pub fn hidden_stays(log: &dyn Log, owners: &[Owner]) -> Result<Vec<Vec<(u64, u64
 fn watched<'a>(log: &dyn Log, owners: &'a [Owner]) -> Result<Watch<'a>, LogProblem> {
     let nr_cpus = log.header().nr_cpus as usize;
     let slots = Slots::new(log.header());
-    let threads = log.header().kernel_threads.iter();
+    let threads = log.header().kernel_threads.iter().map(KernelThread::are_strangers);
     let mut watch = Watch {
         owners,
-        strangers: threads.map(KernelThread::are_strangers).collect(),
+        strangers: log.header().tasks.iter().map(|_| false).chain(threads).collect(),
         nr_tasks: log.header().tasks.len(),
         now_ns: 0,
         cpus: vec![Place::default(); nr_cpus],
@@ -113,7 +113,7 @@ struct Place {
 
 struct Watch<'a> {
     owners: &'a [Owner],
-    /// Per thread of the kernel's own: whether it stands for strangers.
+    /// Per row: whether it stands for all whom the recording leaves out on a CPU.
     strangers: Vec<bool>,
     nr_tasks: usize,
     now_ns: u64,
@@ -123,17 +123,16 @@ struct Watch<'a> {
 
 impl Watch<'_> {
     fn owner(&self, row: Row) -> Owner {
-        match row.index().checked_sub(self.nr_tasks) {
-            Some(_) if self.are_strangers(row) => Owner::Stranger,
-            Some(_) => Owner::Kernel,
-            None => self.owners.get(row.index()).copied().unwrap_or_default(),
+        let is_own_thread = row.index() >= self.nr_tasks;
+        match is_own_thread {
+            _ if self.are_strangers(row) => Owner::Stranger,
+            true => Owner::Kernel,
+            false => self.owners.get(row.index()).copied().unwrap_or_default(),
         }
     }
 
-    /// Whether the row stands for all whom the recording leaves out on a CPU.
     fn are_strangers(&self, row: Row) -> bool {
-        let thread = row.index().checked_sub(self.nr_tasks);
-        thread.is_some_and(|thread| self.strangers.get(thread) == Some(&true))
+        self.strangers.get(row.index()) == Some(&true)
     }
 
     /// What was so on this CPU up to now is counted.
