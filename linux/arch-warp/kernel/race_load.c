@@ -16,6 +16,7 @@
  * pelt.c that asks for curr->on_rq, too, 4,000 schedules each of hotplug-rt and hotplug-dl-held do not show it.)
  */
 #include <linux/cpuset.h>
+#include <linux/hardirq.h>
 #include <linux/mmu_context.h>
 #include <linux/sched/clock.h>
 #include <linux/sched/cputime.h>
@@ -145,14 +146,23 @@ static const char *warp_loads_agree(void)
 	return why;
 }
 
-/* The simulator asks, on no CPU; the kernel's function may ask which one it is on (its trace point does, with lockdep). */
+/*
+ * The simulator asks, on no CPU. With lockdep the kernel's function asks at its trace point which CPU it is on, and whether
+ * RCU watches that one, which it does not while the CPU is idle. So it is CPU 0, and RCU watches it.
+ */
 const char *warp_race_load(void)
 {
 	struct warp_cpu *simulator = warp_this;
 	const char *why;
+	bool unwatched;
 
 	warp_this = &warp_cpus[0];
+	unwatched = IS_ENABLED(CONFIG_LOCKDEP) && !rcu_is_watching();
+	if (unwatched)
+		WARP_RCU_WATCH();
 	why = warp_loads_agree();
+	if (unwatched)
+		WARP_RCU_UNWATCH();
 	warp_this = simulator;
 	return why;
 }

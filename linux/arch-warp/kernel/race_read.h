@@ -54,6 +54,18 @@
 #define WARP_GROUP_ENTITY(tg, cpu) ((tg)->se[cpu])
 #endif
 
+/*
+ * RCU watches the CPU from here on, and no longer: as at the begin and the end of an interrupt that cannot be masked (an idle
+ * CPU stands with interrupts off, and lockdep holds them for on). Renamed in 6.0.
+ */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 0, 0)
+#define WARP_RCU_WATCH() ct_nmi_enter()
+#define WARP_RCU_UNWATCH() ct_nmi_exit()
+#else
+#define WARP_RCU_WATCH() rcu_nmi_enter()
+#define WARP_RCU_UNWATCH() rcu_nmi_exit()
+#endif
+
 /* The group in which a fair entity is one. */
 #ifdef CONFIG_FAIR_GROUP_SCHED
 #define WARP_PARENT(se) ((se)->parent)
