@@ -152,7 +152,7 @@ fn linux_7_2_is_silent() {
 #[test]
 #[ignore = "long: builds a kernel with points and each of these flavours"]
 fn points_go_with_other_flavours() {
-    for flavours in [&["psi"][..], &["lockdep"], &["debug"], &["scx"], &["psi", "uclamp", "scx"]] {
+    for flavours in [&["psi"][..], &["lockdep", "debug"], &["debug"], &["scx"], &["psi", "uclamp", "scx"]] {
         is_silent("6.12", flavours);
     }
 }
@@ -436,6 +436,7 @@ fn edits_mend_what_5_10_shows() {
         (300, 1),
         "is idle, and 1 of its tasks could run",
     );
+    is_mended("5.10", "off-cpu-turns-free", "hotplug-dl-held", (1000, 1), "set_task_cpu");
 }
 
 #[test]
@@ -444,6 +445,7 @@ fn edits_mend_what_6_1_and_7_2_show() {
     is_mended("6.1", "held-back-outside", "class-dl", (1500, 3), HELD_BACK);
     is_mended("6.1", "weight-of-domain", "hotplug-rt", (300, 2), BUSY);
     is_mended("7.2", "held-back-outside", "class-dl", (1500, 3), HELD_BACK);
+    is_mended("7.2", "replenished-unheard", "dl-late", (1000, 1), "is idle, and 1 of its tasks could run");
 }
 
 /// So many schedules from a seed on show this text, and with the edit none does.

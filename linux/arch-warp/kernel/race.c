@@ -227,10 +227,12 @@ void warp_race_block(void)
 #if WARP_SLEEPS_PINNED
 	if (!warp_race_is_of(warp_race_state.pinned))
 		return;
-	if (current->migration_disabled)
+	if (current->migration_disabled) {
+		current->thread.unpinned = 1;
 		migrate_enable();
-	else
+	} else {
 		migrate_disable();
+	}
 #endif
 }
 

@@ -381,7 +381,10 @@ static const char *warp_check_dl(int cpu, unsigned int *tasks, unsigned int *ser
 	return NULL;
 }
 
-/* A CPU that is active in a domain of its own takes part in push and pull. */
+/*
+ * A CPU that is active in a domain of its own takes part in push and pull. Asked at rest: one that comes back is active first,
+ * and its queue is on later in the same call (sched_cpu_activate()).
+ */
 static const char *warp_check_online(int cpu)
 {
 	struct rq *rq = cpu_rq(cpu);
@@ -474,8 +477,6 @@ static const char *warp_check_rq(int cpu)
 
 	if (!why)
 		why = warp_check_clock(cpu);
-	if (!why)
-		why = warp_check_online(cpu);
 	if (!why)
 		why = warp_check_number(cpu);
 	if (!why)
@@ -883,9 +884,7 @@ static const char *warp_check_rest(bool at_end)
 	if (!all)
 		return NULL;
 	for_each_online_cpu(cpu) {
-		why = warp_check_domain(cpu);
-		if (!why)
-			why = warp_check_this_bw(cpu);
+		why = warp_check_online(cpu) ?: warp_check_domain(cpu) ?: warp_check_this_bw(cpu);
 		if (why)
 			return why;
 	}

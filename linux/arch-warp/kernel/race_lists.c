@@ -202,8 +202,9 @@ static const char *warp_stays(int cpu)
 		return WARP_WRONG("cpu%d: %u queues have several deadline tasks, and the domain counts %d", cpu,
 				  cpumask_weight(rq->rd->dlo_mask), atomic_read(&rq->rd->dlo_count));
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 13, 0)
+	/* (whose section without migration has just ended stays until it sleeps or is preempted: balance_push()) */
 	if (cpu_dying(cpu) && rq->balance_callback && !is_idle_task(rq->curr) && !kthread_is_per_cpu(rq->curr) &&
-	    !is_migration_disabled(rq->curr))
+	    !is_migration_disabled(rq->curr) && !rq->curr->thread.unpinned)
 		return WARP_WRONG("cpu%d goes off, and %s stays there", cpu, rq->curr->comm);
 #endif
 	return NULL;

@@ -147,13 +147,13 @@ static const char *warp_fair_tasks(int cpu)
 	list_for_each(at, &rq->cfs_tasks) {
 		p = container_of(at, struct task_struct, se.group_node);
 		listed++;
-		/* (one that has ended and runs on has left the list of tasks: release_task()) */
+		/* (one that has ended and runs on leaves the list of tasks, after its number: release_task()) */
 		queued += !pid_alive(p) && !warp_in_box(p);
 		if (task_cpu(p) != cpu || !p->se.on_rq)
 			return WARP_WRONG("cpu%d: balancing would find %s there, which says otherwise", cpu, p->comm);
 	}
 	for_each_process_thread(g, p)
-		queued += !warp_in_box(p) && task_cpu(p) == cpu && p->se.on_rq;
+		queued += pid_alive(p) && !warp_in_box(p) && task_cpu(p) == cpu && p->se.on_rq;
 	for (unsigned int id = 0; id < warp_boot_info.max_tasks; id++) {
 		p = warp_boot_info.tasks[id].task;
 		queued += p && task_cpu(p) == cpu && p->se.on_rq;
