@@ -77,6 +77,9 @@ static void probe_switch(void *unused, WARP_SWITCH_ARGS)
 	/* before its wait begins */
 	if (why == WARP_PREV_PREEMPTED || why == WARP_PREV_YIELDED)
 		warp_hold_check(prev);
+#ifdef CONFIG_WARP_RACE
+	prev->thread.unpinned = 0;
+#endif
 	warp_log(WARP_LOG_SWITCH, why, warp_task_id(prev), warp_task_id(next), prev_state, 0);
 }
 

@@ -230,6 +230,7 @@ void warp_race_block(void)
 	if (current->migration_disabled) {
 		current->thread.unpinned = 1;
 		migrate_enable();
+		current->thread.unpinned = 1;	/* again: it may have given its CPU up within */
 	} else {
 		migrate_disable();
 	}

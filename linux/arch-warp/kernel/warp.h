@@ -28,11 +28,7 @@ static inline unsigned int warp_task_id(const struct task_struct *p)
 /* race_wait.c: the waker says so; the sleeper sets its state, and looks */
 void warp_ask_wakeup(struct task_struct *p);
 bool warp_may_sleep(unsigned int state);
-static inline void warp_forget_wakeup(struct task_struct *p)
-{
-	WRITE_ONCE(p->thread.woken, 0);
-	p->thread.unpinned = 0;
-}
+static inline void warp_forget_wakeup(struct task_struct *p) { WRITE_ONCE(p->thread.woken, 0); }
 
 /* race.c: a task blocks, waits for a device then, a task ends; race_check.c: what does not hold, or NULL */
 void warp_race_block(void);

@@ -17,7 +17,7 @@ struct thread_struct {
 	unsigned char held;		/* WARP_HELD_*, as the log knows */
 #ifdef CONFIG_WARP_RACE
 	unsigned char woken;		/* someone has asked for its wakeup since it was told to block: ops.c */
-	unsigned char unpinned;		/* its section without migration has ended in this call: race.c */
+	unsigned char unpinned;		/* its section without migration has ended since it got its CPU: race.c */
 	unsigned char said;		/* within data_race(): race.c */
 #endif
 	unsigned long long allowed;	/* a sum of the CPUs that it may use, as the log knows */
