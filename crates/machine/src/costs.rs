@@ -37,8 +37,8 @@ use schedlab_units::Span;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Times of which one is drawn, each as likely as the others: quantiles of what was measured, in equal steps from 1/40
-/// to 39/40.
+/// Times of which one is drawn, each as likely as the others: the means of twenty equal parts of what was measured, so
+/// that their sum is kept.
 pub type Drawn = [Span; 20];
 
 /// Costs of kernel work; see the module. All zero: none.

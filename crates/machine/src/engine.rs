@@ -183,6 +183,10 @@ struct Run {
     has_run: bool,
     /// It is within a system call that goes on ([`Stimulus::Call`]).
     within: bool,
+    /// That call is over when it has computed so long, and [`Run::behind_ns`] begins.
+    returns: bool,
+    /// CPU time from that return to its next step.
+    behind_ns: u64,
 }
 
 impl Run {
@@ -319,6 +323,8 @@ impl<K: Kernel, O: Order> Machine<K, O> {
                 finished: task.idle_forever,
                 has_run: false,
                 within: false,
+                returns: false,
+                behind_ns: 0,
             })
             .collect();
         Machine {
@@ -583,7 +589,7 @@ impl<K: Kernel, O: Order> Machine<K, O> {
     /// A task needs no more CPU time until its next step. One that computes takes that step at this instant.
     fn cut(&mut self, task: TaskId) {
         let run = &mut self.runs[task.index()];
-        run.remaining_ns = 0;
+        (run.remaining_ns, run.behind_ns) = (0, 0);
         let cpu = run.on as usize;
         if self.cpus[cpu].user == task {
             self.cpus[cpu].since_ns = self.now_ns;
@@ -687,9 +693,17 @@ impl<K: Kernel, O: Order> Machine<K, O> {
             let Cpu { user: id, timer, since_ns, .. } = &mut self.cpus[cpu.index()];
             *since_ns = self.now_ns;
             let (id, timer) = (*id, *timer);
+            if self.pays_at_objects && self.returns(id) {
+                return self.step(cpu, Stimulus::Op(id, Op::Return));
+            }
             let (act, stays) = self.next_step(cpu, id);
-            let within = &mut self.runs[id.index()].within;
+            let run = &mut self.runs[id.index()];
+            if stays && run.returns {
+                run.joins_call();
+            }
+            let Run { within, returns, .. } = run;
             let comes_back = *within && !stays;
+            let stays = stays || *returns;
             match act {
                 Act::Enter(op) => {
                     *within = stays;

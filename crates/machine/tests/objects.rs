@@ -93,6 +93,27 @@ fn who_sleeps_and_who_wakes_take_time_for_it() {
 }
 
 // ms       0         1
+//          0123456789
+// writer   ===wtX....         sends at 3: 1 ms to wake, 1 ms until its call returns; whom it woke has its CPU then,
+// reader   z....====X         not at 3
+//
+// writer   ===wt=X            on two CPUs the reader goes on at 3, within the writer's call
+// reader   z..===X
+#[test]
+fn who_is_woken_has_its_waker_s_cpu_when_the_call_returns() {
+    let lines = "OBJECT p channel wake=1ms tail=1ms\n- INIT 0 0 2 runnable policy=fifo prio=9\n- INIT 0 0 1 runnable\n\
+                 - SEND 1 +3ms p\n- EXIT 1 +2ms\n- RECV 2 0 p\n- EXIT 2 +3ms\n";
+    let began = |nr_cpus: u32| {
+        let (_, records) = run("posix", nr_cpus, &text(lines));
+        let begins = records.iter().filter(|r| r.kind() == Some(Kind::Switch) && r.other() == TaskId(0));
+        begins.map(|r| r.time_ns / 1_000_000).collect::<Vec<_>>()
+    };
+    assert_eq!((began(1), began(2)), (vec![0, 5], vec![0, 3]));
+    // it takes the same CPU time in all: 3 ms, 1 ms to wake, and the 2 ms of which the tail is a part
+    assert_eq!(drawn(2, lines), [(6, 1), (6, 0)]);
+}
+
+// ms       0         1
 //          01234567
 // reader   =zwzwzw=X          RECV 3: each piece wakes it, and it sleeps for the rest
 // writer   ==s=s=s=X          SEND 1 after 2 ms each

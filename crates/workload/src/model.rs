@@ -10,13 +10,22 @@ use std::collections::BTreeMap;
 pub struct EventId(pub u64);
 
 /// The version of both forms on disk that has objects.
-pub(crate) const OBJECTS_VERSION: u32 = 4;
+const OBJECTS_VERSION: u32 = 4;
 /// The version of both forms on disk that has EXEC.
 const EXEC_VERSION: u32 = 5;
 /// The version of both forms on disk that knows timers which skip.
 const SKIP_VERSION: u32 = 6;
 /// The version of both forms on disk that has CALL.
 const CALL_VERSION: u32 = 7;
+/// The version of both forms on disk that knows where in its call a task wakes another.
+const TAIL_VERSION: u32 = 8;
+
+/// The version of both forms on disk that these objects need.
+pub(crate) fn objects_version(objects: &[Object]) -> u32 {
+    let of_one =
+        |object: &Object| if object.costs.tail > Span::ZERO { TAIL_VERSION } else { OBJECTS_VERSION };
+    objects.iter().map(of_one).max().unwrap_or(1)
+}
 
 /// Index into [`Workload::cgroups`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -412,8 +421,7 @@ impl Workload {
     /// ([`EventKind::version`]).
     pub fn version(&self) -> u32 {
         let events = self.tasks.iter().flat_map(|task| &task.events);
-        let objects = if self.objects.is_empty() { 1 } else { OBJECTS_VERSION };
-        events.map(|event| event.kind.version()).max().unwrap_or(1).max(objects)
+        events.map(|event| event.kind.version()).max().unwrap_or(1).max(objects_version(&self.objects))
     }
     /// Counts one more thing left out or made up.
     pub fn count_dropped(&mut self, reason: &str, count: u64) {

@@ -34,13 +34,17 @@ pub struct Object {
     pub is_closed: bool,
 }
 
-/// CPU time that a sleep takes, which lengths of events do not hold: who does not sleep does not use it.
+/// CPU time that a sleep takes, which lengths of events do not hold: who does not sleep does not use it. And where in
+/// its call a task wakes another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct WaitCosts {
     /// Of who sleeps, after it was woken.
     pub sleep: Span,
     /// Of who wakes, after it has done so.
     pub wake: Span,
+    /// Of who wakes, from there to the return of its call; part of the lengths. Whom it woke has its CPU then at the
+    /// earliest.
+    pub tail: Span,
 }
 
 /// What an object is.

@@ -187,9 +187,9 @@ fn missing_doubled_and_swapped_chunks_are_reported() {
 #[test]
 fn other_files_and_newer_versions_are_refused() {
     let mut newer = bytes(&Workload::default());
-    newer[8] = 8;
+    newer[8] = 9;
     let message = read_binary(&newer[..]).unwrap_err().to_string();
-    assert!(message.starts_with("byte 8: version 8") && message.contains("newer schedlab"), "{message}");
+    assert!(message.starts_with("byte 8: version 9") && message.contains("newer schedlab"), "{message}");
     for other in [&b"ARROW1\0\0"[..], b"schedlab-workload 1\n", b"\x17\x08\x44tracing"] {
         assert!(matches!(read_binary(other), Err(BinaryError { offset: 0, problem: BinaryProblem::Magic })));
     }

@@ -72,7 +72,7 @@ fn lines_about_objects_are_refused_with_their_place() {
         ("- DEADLINE 1 1ms\n", 3, "kept for a later version"),
         ("OBJECT p mutex\n", 1, "declared on line 1 already"),
         ("OBJECT r pipe\n", 10, "channel, stream, semaphore, mutex"),
-        ("OBJECT r mutex capacity=3\n", 16, "a mutex may have fifo, sync, sleep, wake, closed"),
+        ("OBJECT r mutex capacity=3\n", 16, "a mutex may have fifo, sync, sleep, wake, tail, closed"),
         ("OBJECT r channel capacity=x\n", 27, "a whole number"),
         ("OBJECT r barrier\n", 10, "needs parties="),
     ] {

@@ -160,7 +160,7 @@ fn mistakes_are_reported_with_place_and_remedy() {
         ("", 1, 1, P::Missing, "no event"),
         ("# only a comment\n", 2, 1, P::Missing, "no event"),
         ("hello world\n", 1, 1, P::Header, "schedlab-workload 1"),
-        ("schedlab-workload 8\n", 1, 19, P::Version, "reads versions 1 to 7"),
+        ("schedlab-workload 9\n", 1, 19, P::Version, "reads versions 1 to 8"),
         ("schedlab-workload one\n", 1, 19, P::Header, "expected a version"),
         ("- INIT 0 0 1 runnable\n3 WAKUP 1 6ms\n", 2, 3, P::Word, "did you mean WAKEUP?"),
         ("- INIT 0 0 1 runnable\n  - block 1 6ms\n", 2, 5, P::Word, "did you mean BLOCK?"),

@@ -199,9 +199,10 @@ void __init setup_arch(char **command_line)
 #endif
 }
 
-#if WARP_OWN_ZONE_INIT
+#if WARP_OWN_MEM_INIT
 void __init mem_init(void) { memblock_free_all(); }
-#else
+#endif
+#if !WARP_OWN_ZONE_INIT
 void __init arch_zone_limits_init(unsigned long *limit) { limit[ZONE_NORMAL] = max_low_pfn; }
 #endif
 

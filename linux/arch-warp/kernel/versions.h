@@ -2,7 +2,7 @@
 /*
  * Where kernel versions differ in what the port's C files use; one name for each difference.
  * (Header differences stand in the asm/ header concerned, marked LINUX_VERSION_CODE.)
- * Tested at 5.10, 6.1, 6.12 and 7.2; where a boundary lies between two of them is from reading the sources.
+ * Tested at 5.10, 6.1, 6.12, 6.18 and 7.2; where a boundary lies between two of them is from reading the sources.
  */
 #ifndef WARP_VERSIONS_H
 #define WARP_VERSIONS_H
@@ -67,8 +67,9 @@
 #define warp_send_reschedule smp_send_reschedule
 #endif
 
-/* generic zone set-up in 7.x: arch_zone_limits_init() in place of free_area_init() and memblock_free_all() */
+/* generic zone set-up in 7.x: arch_zone_limits_init() in place of free_area_init(); memblock_free_all() is called by generic code since 6.16 */
 #define WARP_OWN_ZONE_INIT (LINUX_VERSION_CODE < KERNEL_VERSION(7, 0, 0))
+#define WARP_OWN_MEM_INIT (LINUX_VERSION_CODE < KERNEL_VERSION(6, 16, 0))
 
 /* what a dead CPU's idle task calls: does not return since 6.4 */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 4, 0)

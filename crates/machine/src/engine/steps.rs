@@ -33,6 +33,12 @@ impl Run {
     fn load(&mut self, steps: &[Step]) {
         self.remaining_ns = steps.get(self.step).map_or(0, |step| step.after_ns);
     }
+
+    /// The system call in which it has woken another goes on to its next step.
+    pub(super) fn joins_call(&mut self) {
+        self.remaining_ns = self.remaining_ns.saturating_add(std::mem::take(&mut self.behind_ns));
+        self.returns = false;
+    }
 }
 
 impl<K: Kernel, O: Order> Machine<K, O> {
@@ -239,11 +245,28 @@ impl<K: Kernel, O: Order> Machine<K, O> {
     fn pay_for_wakeup(&mut self, by: TaskId, act: u32) {
         let own = self.program.acts[act as usize].costs;
         let (costs, run) = (&self.program.costs, &mut self.runs[by.index()]);
+        if own.wake > Span::ZERO || own.tail > Span::ZERO {
+            // the wakeup comes in the midst of the call: whom it woke may have this CPU when the call returns
+            let tail_ns = own.tail.as_ns().min(run.remaining_ns);
+            (run.returns, run.behind_ns, run.remaining_ns) = (true, run.remaining_ns - tail_ns, tail_ns);
+        }
         pay(run, own.wake.as_ns(), true);
         self.woke = (by, CpuId(run.cpu));
         if self.costly {
             pay(run, costs.wakeup.as_ns(), costs.added);
         }
+    }
+
+    /// Whether the system call in which this task has woken another is over now. Then its next step is what it
+    /// computes for.
+    #[inline]
+    pub(super) fn returns(&mut self, id: TaskId) -> bool {
+        let run = &mut self.runs[id.index()];
+        if !run.returns {
+            return false;
+        }
+        (run.returns, run.within, run.remaining_ns) = (false, false, run.behind_ns);
+        true
     }
 
     /// Sleep until an instant, by a timer of the kernel's own (`until_ns`) or of the machine's (`wheel_ns`).

@@ -495,11 +495,13 @@ fn object_item(c: &mut Cursor<'_>) -> Option<Object> {
         _ => return None,
     };
     let wakes = if bits & object::SYNC != 0 { Wakes::Sync } else { Wakes::Plain };
-    let costs = match bits & object::COSTS {
-        0 => WaitCosts::default(),
-        _ => WaitCosts { sleep: span(c)?, wake: span(c)? },
+    let (sleep, wake) = match bits & object::COSTS {
+        0 => (Span::ZERO, Span::ZERO),
+        _ => (span(c)?, span(c)?),
     };
-    (bits >> 5 == 0).then_some(Object { name, kind, wakes, costs, is_closed: bits & object::CLOSED != 0 })
+    let tail = if bits & object::TAIL != 0 { span(c)? } else { Span::ZERO };
+    let costs = WaitCosts { sleep, wake, tail };
+    (bits >> 6 == 0).then_some(Object { name, kind, wakes, costs, is_closed: bits & object::CLOSED != 0 })
 }
 
 fn op(c: &mut Cursor<'_>) -> Option<(ObjectOp, Recorded)> {

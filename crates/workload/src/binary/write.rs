@@ -11,7 +11,7 @@ use crate::{
     Birth, Cgroup, CgroupId, Event, EventKind, ExternalSource, Handover, InitState, Late, Object, ObjectKind,
     ObjectOp, ParamChange, Recorded, Task, WaitCosts, Wakes, Wakeup, Workload,
 };
-use schedlab_units::{CpuSet, SchedParams, TaskId};
+use schedlab_units::{CpuSet, SchedParams, Span, TaskId};
 use std::io::{self, Write};
 
 /// Writes a workload in binary form. Equal workloads give equal bytes.
@@ -293,12 +293,17 @@ fn put_object(out: &mut Vec<u8>, it: &Object) {
         ObjectKind::Timer(late) => (object::TIMER, bit(late == Late::Restart, object::FIRST), [None; 3]),
     };
     let sync = bit(it.wakes == Wakes::Sync, object::SYNC);
-    let costs = bit(it.costs != WaitCosts::default(), object::COSTS);
-    out.extend([kind, bits | sync | costs | bit(it.is_closed, object::CLOSED)]);
+    let WaitCosts { sleep, wake, tail } = it.costs;
+    let costs = bit(sleep > Span::ZERO || wake > Span::ZERO, object::COSTS);
+    let has_tail = bit(tail > Span::ZERO, object::TAIL);
+    out.extend([kind, bits | sync | costs | has_tail | bit(it.is_closed, object::CLOSED)]);
     numbers.into_iter().flatten().for_each(|number| put(out, u64::from(number)));
     if costs != 0 {
-        put(out, it.costs.sleep.as_ns());
-        put(out, it.costs.wake.as_ns());
+        put(out, sleep.as_ns());
+        put(out, wake.as_ns());
+    }
+    if has_tail != 0 {
+        put(out, tail.as_ns());
     }
 }
 

@@ -11,7 +11,7 @@ use schedlab_trace::{
     Carried, CommId, Counts, Marker, ObjectCall, Pid, SchedEvent, SwitchSide, SyncCall, Syscall, SyscallKind,
     TaskState, TraceEvent, Wake,
 };
-use schedlab_units::TaskId;
+use schedlab_units::{Span, TaskId};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// Derives a workload from events in order of time. Feed it with [`Deriver::event`], then call [`Deriver::finish`].
@@ -348,6 +348,7 @@ impl<'a> Deriver<'a> {
         self.interrupts_over(cpu);
         // (not if a stranger leaves it at this very moment)
         let was_idle = self.cpus[cpu].on == On::Idle && self.cpus[cpu].since_ns < self.now_ns;
+        let (since_ns, is_preempted) = (self.cpus[cpu].since_ns, prev_state.is_runnable());
         match self.cpus[cpu].on {
             On::Task(task) => {
                 if self.tasks.list[task].stays == 0 {
@@ -369,9 +370,13 @@ impl<'a> Deriver<'a> {
             On::LeftOut
         } else {
             let task = self.switch_in(cpu, next);
-            let woken_from = self.tasks.list[task].woken_from.take();
-            if was_idle && woken_from.is_some_and(|from| from as usize != cpu) {
-                self.channels.kicked(&self.tasks.list[task].events);
+            let Task { woken_from, events, .. } = &mut self.tasks.list[task];
+            match woken_from.take() {
+                Some((from, _)) if was_idle && from as usize != cpu => self.channels.kicked(events),
+                Some((from, woken_ns)) if is_preempted && from as usize == cpu && since_ns <= woken_ns => {
+                    self.channels.preempted(events, Span::from_ns(self.now_ns - woken_ns));
+                }
+                _ => {}
             }
             if self.tasks.list[task].stays == 1 {
                 self.tasks.list[task].softirq_thread = Self::is_softirq_thread(name(next.comm));
@@ -593,7 +598,7 @@ impl<'a> Deriver<'a> {
                 let cause = self.cause(event, task, late);
                 self.tasks.wake(task, self.now_ns, self.now_ns - since_ns, cause);
                 if matches!(cause, Cause::Token(_)) {
-                    self.tasks.list[task].woken_from = Some(event.cpu.0);
+                    self.tasks.list[task].woken_from = Some((event.cpu.0, self.now_ns));
                 }
                 self.late_prio(task);
             }

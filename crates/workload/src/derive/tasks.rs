@@ -99,8 +99,8 @@ pub(super) struct Task {
     pub is_guessed: bool,
     /// The last waking that came while it was not blocked (yet), in the stay that it is in.
     pub early_wake: Option<Cause>,
-    /// The CPU of the task that woke it, until it runs.
-    pub woken_from: Option<u32>,
+    /// The CPU of the task that woke it, and when it did, until it runs.
+    pub woken_from: Option<(u32, u64)>,
     /// Children forked and not yet woken.
     pub new_children: Vec<u32>,
     /// Inside `sched_yield`.

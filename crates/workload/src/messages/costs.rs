@@ -17,6 +17,7 @@
 //! number for all (`kick`). On another number of CPUs other wakeups find an idle one.
 
 use super::edit::set_length;
+use super::recorded::{op_of, side};
 use crate::{Event, EventId, EventKind, ObjectId, WaitCosts, Wakeup, Workload};
 use schedlab_stdx::percentile::upper_median;
 use schedlab_units::Span;
@@ -27,6 +28,8 @@ use std::collections::{BTreeMap, HashMap};
 pub(super) struct Waits {
     /// The channel of each BLOCK that is a wait, by task and row.
     pub slept: BTreeMap<(usize, usize), ObjectId>,
+    /// The CPU time from such a wait to the end of its call.
+    pub behind: Vec<(ObjectId, Span)>,
     /// The channels of the wakeups before an event, by task and row of the event.
     pub woke: BTreeMap<(usize, usize), Vec<Woken>>,
 }
@@ -37,6 +40,10 @@ pub(super) struct Woken {
     pub object: ObjectId,
     /// Onto another CPU, which was idle.
     pub kicks: bool,
+    /// The waker's CPU time from there to the end of its call, as far as the recording shows that.
+    pub lead: Option<Span>,
+    /// The time from there until its waker gave it the CPU, at the return of the call; if it did.
+    pub tail: Option<Span>,
 }
 
 /// Intervals of which there are fewer tell nothing.
@@ -75,7 +82,8 @@ pub(super) fn measure(
     waits: &Waits,
     nr_kinds: usize,
     kind_of: impl Fn(&Event) -> Option<OpKind>,
-) -> (Vec<WaitCosts>, Span) {
+    kind_of_object: impl Fn(ObjectId) -> usize,
+) -> Measured {
     let mut intervals = Intervals::new();
     for (task, of) in workload.tasks.iter().enumerate() {
         add_intervals(&mut intervals, (&of.name, task), &of.events, waits, &kind_of);
@@ -114,8 +122,57 @@ pub(super) fn measure(
     };
     // what is unknown of one kind is as with the others
     let cost = |of: &[Mean; 3], which: usize| if of[which].nr > 0 { of[which] } else { all[which] }.span();
-    let of_kinds = sums.iter().map(|of| WaitCosts { sleep: cost(of, SLEEP), wake: cost(of, wakes) });
-    (of_kinds.collect(), kick)
+    let of_wakeups = |time: &dyn Fn(&Woken) -> Option<Span>| {
+        let plain = waits.woke.values().flatten().filter(|woken| wakes == KICK || !woken.kicks);
+        medians(plain.filter_map(|woken| Some((kind_of_object(woken.object), time(woken)?))), nr_kinds)
+    };
+    let (leads, tails) = (of_wakeups(&|woken| woken.lead), of_wakeups(&|woken| woken.tail));
+    let behind =
+        medians(waits.behind.iter().map(|(object, time)| (kind_of_object(*object), *time)), nr_kinds);
+    let (mut costs, mut lead_of) = (Vec::new(), Vec::new());
+    for (kind, of) in sums.iter().enumerate() {
+        let whole = tails[kind].or(leads[kind]);
+        // a wakeup takes no longer than the call in which it is
+        let most = whole.or(tails[nr_kinds]).or(leads[nr_kinds]).unwrap_or(COST_MAX);
+        let (sleep, wake) = (cost(of, SLEEP), cost(of, wakes).min(most));
+        let beyond = |whole: Option<Span>, cost: Span| whole.unwrap_or_default().saturating_sub(cost);
+        costs.push(WaitCosts { sleep, wake, tail: beyond(whole, wake) });
+        lead_of.push(Leads { gives: beyond(leads[kind], wake), takes: beyond(behind[kind], sleep) });
+    }
+    Measured { costs, leads: lead_of, kick }
+}
+
+/// What calls at channels take.
+pub(super) struct Measured {
+    /// By kind of channel.
+    pub costs: Vec<WaitCosts>,
+    /// By kind of channel.
+    pub leads: Vec<Leads>,
+    /// To interrupt an idle CPU.
+    pub kick: Span,
+}
+
+/// How long before the recorded end of its call an operation takes effect, without what sleeping and waking take.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Leads {
+    /// Where it wakes.
+    pub gives: Span,
+    /// Where it looks whether it must wait.
+    pub takes: Span,
+}
+
+/// The medians of such times by kind of channel, and behind them that of all; of too few: none.
+fn medians(seen: impl Iterator<Item = (usize, Span)>, nr_kinds: usize) -> Vec<Option<Span>> {
+    let mut times = vec![Vec::new(); nr_kinds + 1];
+    for (kind, time) in seen {
+        times[kind].push(time);
+        times[nr_kinds].push(time);
+    }
+    let median = |mut times: Vec<Span>| {
+        times.sort_unstable();
+        if times.len() < SEEN_MIN { None } else { upper_median(&times).map(|time| time.min(COST_MAX)) }
+    };
+    times.into_iter().map(median).collect()
 }
 
 /// Places of the costs that are measured; a kick holds what the wakeup itself takes.
@@ -196,7 +253,7 @@ fn add_intervals<'a>(
 pub(super) fn take_out(
     workload: &mut Workload,
     waits: &Waits,
-    cost_of: impl Fn(ObjectId) -> WaitCosts,
+    of_object: impl Fn(ObjectId) -> (WaitCosts, Leads),
     kick: Span,
 ) {
     let mut gaps: HashMap<EventId, (Span, Span)> = HashMap::new();
@@ -208,7 +265,7 @@ pub(super) fn take_out(
                 continue;
             };
             for woken in waits.woke.get(&(task, row)).into_iter().flatten() {
-                owed += cost_of(woken.object).wake;
+                owed += of_object(woken.object).0.wake;
                 if woken.kicks {
                     owed += kick;
                 }
@@ -217,12 +274,18 @@ pub(super) fn take_out(
             let off = gap.min(owed);
             owed = owed.saturating_sub(off);
             (old, new) = (length, new + gap.saturating_sub(off));
-            if off > Span::ZERO {
-                gaps.insert(event.eid, (gap, gap.saturating_sub(off)));
+            // the recorded time is that of the return
+            let lead = op_of(event).map(side).map_or(Span::ZERO, |(object, gives)| {
+                let Leads { gives: sent, takes } = of_object(object).1;
+                if gives { sent } else { takes }
+            });
+            let left = gap.saturating_sub(off).saturating_sub(lead);
+            if left < gap {
+                gaps.insert(event.eid, (gap, left));
             }
-            set_length(&mut event.kind, new);
+            set_length(&mut event.kind, new.saturating_sub(lead.min(gap.saturating_sub(off))));
             if let Some(object) = waits.slept.get(&(task, row)) {
-                owed += cost_of(*object).sleep;
+                owed += of_object(*object).0.sleep;
             }
         }
     }

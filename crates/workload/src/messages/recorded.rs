@@ -11,7 +11,7 @@
 //! A wait in `poll` or `epoll_wait` is taken the same way: for the receipt that follows it before the next block. Waits
 //! at futexes and locks stand in `locks.rs`. Other blocks (timers, disks) stay as they are.
 
-use super::costs::{OpKind, Waits, Woken, measure, take_out};
+use super::costs::{Measured, OpKind, Waits, Woken, measure, take_out};
 use super::edit::{Edits, apply};
 use super::held::let_go;
 use super::locks::{BlockOf, Locks, Settled, SyncKind, barrier_of, settle};
@@ -34,6 +34,8 @@ pub(crate) struct Channels {
     pub(super) pollers: BTreeSet<usize>,
     /// Wakeups by a task onto another CPU that was idle.
     kicks: BTreeSet<EventId>,
+    /// Wakeups by a task that had to give its CPU to whom it woke, and how long after.
+    preempted: BTreeMap<EventId, Span>,
     /// Connections that come without their caller, and whose they are.
     begun: BTreeMap<u64, usize>,
     /// What makes or takes a connection.
@@ -191,6 +193,12 @@ impl Channels {
         self.kicks.extend(last.map(|event| event.eid));
     }
 
+    /// The last wakeup among these events has taken its waker's CPU, so long after.
+    pub fn preempted(&mut self, events: &[Event], after: Span) {
+        let last = events.iter().rev().find(|event| matches!(event.kind, EventKind::Wakeup(_)));
+        self.preempted.extend(last.map(|event| (event.eid, after)));
+    }
+
     /// The tasks that stay in the workload, by their rows there.
     pub fn renumber(&mut self, rows: &[Option<TaskId>]) {
         let kept = self.pollers.iter().filter_map(|task| rows[*task].map(TaskId::index));
@@ -283,8 +291,10 @@ pub(crate) fn put_in(workload: &mut Workload, channels: &mut Channels) -> Span {
         let connects = channels.connections.contains(&event.eid);
         Some(OpKind { kind: kind_of(object).index(), sends, connects })
     };
-    let (costs, kick) = measure(workload, &waits, SeenKind::NR, op_kind);
-    take_out(workload, &waits, |id| costs[kind_of(id).index()], kick);
+    let Measured { costs, leads, kick } =
+        measure(workload, &waits, SeenKind::NR, op_kind, |id| kind_of(id).index());
+    let of_object = |id| (costs[kind_of(id).index()], leads[kind_of(id).index()]);
+    take_out(workload, &waits, of_object, kick);
     apply(workload, &edits);
     let rows = add_objects(workload, channels, (&traffic, &usable, &counted), (&costs, &settled));
     for event in workload.tasks.iter_mut().flat_map(|task| &mut task.events) {
@@ -560,8 +570,16 @@ fn edits_of(
             }
         }
         waits.slept.insert((task, row), object);
+        if own == row + 2
+            && let Some(length) = events[own].kind.length()
+        {
+            waits.behind.push((object, length));
+        }
         let kicks = channels.kicks.contains(&pair[1].eid);
-        waits.woke.entry(*place).or_default().push(Woken { object, kicks });
+        let tail = channels.preempted.get(&pair[1].eid).copied();
+        let returns = op_of(&workload.tasks[place.0].events[place.1]).map(side) == Some((object, true));
+        let lead = returns.then_some(*distance);
+        waits.woke.entry(*place).or_default().push(Woken { object, kicks, lead, tail });
     }
     edits
 }

@@ -50,8 +50,7 @@ pub struct Head {
 impl Head {
     /// The version of both forms on disk that it needs ([`Workload::version`]).
     pub fn version(&self) -> u32 {
-        let objects = if self.workload.objects.is_empty() { 1 } else { crate::model::OBJECTS_VERSION };
-        self.needs_version.max(objects)
+        self.needs_version.max(crate::model::objects_version(&self.workload.objects))
     }
 }
 

@@ -33,11 +33,11 @@ pub(super) fn declaration(rest: &mut Rest<'_>) -> Parsed<Object> {
     let (mut fifo, mut restart, mut sync, mut is_closed) = (false, false, false, false);
     let mut costs = WaitCosts::default();
     let keys: &[&str] = match kind.text {
-        "channel" | "stream" => &["capacity", "start", "low", "sync", "sleep", "wake", "closed"],
-        "semaphore" => &["start", "sync", "sleep", "wake", "closed"],
-        "mutex" => &["fifo", "sync", "sleep", "wake", "closed"],
-        "condition" => &["sync", "sleep", "wake", "closed"],
-        "barrier" => &["parties", "sync", "sleep", "wake", "closed"],
+        "channel" | "stream" => &["capacity", "start", "low", "sync", "sleep", "wake", "tail", "closed"],
+        "semaphore" => &["start", "sync", "sleep", "wake", "tail", "closed"],
+        "mutex" => &["fifo", "sync", "sleep", "wake", "tail", "closed"],
+        "condition" => &["sync", "sleep", "wake", "tail", "closed"],
+        "barrier" => &["parties", "sync", "sleep", "wake", "tail", "closed"],
         "timer" => &["restart", "closed"],
         _ => return fault(kind, TextProblem::Word, format!("expected {KINDS}"), ""),
     };
@@ -60,6 +60,7 @@ pub(super) fn declaration(rest: &mut Rest<'_>) -> Parsed<Object> {
             "parties" => amount(&mut parties)?,
             "sleep" => costs.sleep = span(value)?,
             "wake" => costs.wake = span(value)?,
+            "tail" => costs.tail = span(value)?,
             "fifo" => fifo = true,
             "restart" => restart = true,
             "sync" => sync = true,

@@ -2,6 +2,7 @@
 
 use super::TEXT_HEADER;
 use super::lex::quote;
+use crate::WaitCosts;
 use crate::{
     ALL, Birth, CgroupId, CpuMax, Event, EventKind, ExternalSource, Handover, InitState, Late, Object,
     ObjectId, ObjectKind, ObjectOp, ParamChange, Recorded, Task, Wakes, Wakeup, Workload,
@@ -292,7 +293,8 @@ impl Writer<'_> {
                 self.digits(u64::from(number));
             }
         }
-        for (key, cost) in [("sleep=", object.costs.sleep), ("wake=", object.costs.wake)] {
+        let WaitCosts { sleep, wake, tail } = object.costs;
+        for (key, cost) in [("sleep=", sleep), ("wake=", wake), ("tail=", tail)] {
             if cost > Span::ZERO {
                 self.word(key);
                 self.line.extend_from_slice(cost.to_string().as_bytes());

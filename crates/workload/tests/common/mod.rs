@@ -198,7 +198,9 @@ fn objects(draw: &mut Draw, workload: &mut Workload) {
         let wakes = if draw.one_in(2) && !timer { Wakes::Sync } else { Wakes::Plain };
         let name = format!("{}{i}", draw.text());
         let costs = match draw.one_in(2) && !timer {
-            true => WaitCosts { sleep: Span::from_ns(2997), wake: Span::from_us(4) },
+            true => {
+                WaitCosts { sleep: Span::from_ns(2997), wake: Span::from_us(4), tail: Span::from_ns(800) }
+            }
             false => WaitCosts::default(),
         };
         workload.add_object(Object { name, kind, wakes, costs, is_closed: draw.one_in(4) });

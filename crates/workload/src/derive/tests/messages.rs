@@ -180,7 +180,8 @@ fn without_channels_nothing_changes() {
 // us     0         1
 //        0123456789012345       twenty times, 10 us each
 // cpu0   111s11w111s11s111       s: a write returns; at w it wakes its reader, and returns 4 us later than it would
-// cpu1   2222rB222222r.          a read that finds its message takes 3 us; one that sleeps 6 us, of which 1 before
+// cpu1   2222rB222222r.          a read that finds its message takes 3 us; one that sleeps 6 us, of which 1 before: it looks
+//                                whether there is one 2 us before its end
 #[test]
 fn what_a_sleep_takes_is_taken_out_of_the_lengths() {
     let mut trace = Trace::default();
@@ -198,10 +199,10 @@ fn what_a_sleep_takes_is_taken_out_of_the_lengths() {
     trace.switch(214, 0, 1, 'X', 0).switch(215, 1, 2, 'X', 0);
     let workload = derive(&trace, Messages::Recorded);
     let [pipe] = &workload.objects[..] else { panic!("{:?}", workload.objects) };
-    assert_eq!(pipe.costs, WaitCosts { sleep: Span::from_us(3), wake: Span::from_us(4) });
+    assert_eq!(pipe.costs, WaitCosts { sleep: Span::from_us(3), wake: Span::from_us(4), tail: Span::ZERO });
     let begins = |pid| life(task(&workload, pid)).split(' ').take(6).collect::<Vec<_>>().join(" ");
     assert_eq!(begins(1), "S100@3 S100@6 S100@9 S100@12 S100@15 S100@18");
-    assert_eq!(begins(2), "r100@4 R100@5 r100@10 R100@11 r100@16 R100@17");
+    assert_eq!(begins(2), "r100@2 R100@5 r100@8 R100@11 r100@14 R100@17");
     let text = workload.to_text().unwrap();
     assert!(text.contains(" sleep=3us wake=4us sync"), "{text}");
     let mut binary = Vec::new();
@@ -434,8 +435,10 @@ fn a_wakeup_that_interrupts_an_idle_cpu_stands_apart() {
     let [pipe] = &derived.workload.objects[..] else { panic!("{:?}", derived.workload.objects) };
     assert_eq!((pipe.costs.wake, derived.summary.kick), (Span::from_us(2), Span::from_us(2)));
     let lengths = life(task(&derived.workload, 1));
-    assert!(lengths.starts_with("S100@3 S100@6 S100@9"), "4 us are taken out of the second: {lengths}");
-    assert!(lengths.ends_with("S100@250 E260"), "2 us out of each of the last twenty: {lengths}");
+    // its call returns 3 us after a wakeup, of which that takes 2: so each message comes 1 us before the return
+    assert_eq!(pipe.costs.tail, Span::from_us(1));
+    assert!(lengths.starts_with("S100@2 S100@5 S100@8"), "4 us are taken out of the second: {lengths}");
+    assert!(lengths.ends_with("S100@249 E260"), "2 us out of each of the last twenty: {lengths}");
 }
 
 // us     0         1         2         3
