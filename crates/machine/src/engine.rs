@@ -196,6 +196,21 @@ impl Run {
     }
 }
 
+/// Answers of a poller that wait until there is no further question ([`crate::program::AtObject::puts_off`]).
+#[derive(Clone, Copy, Default)]
+struct PutOff {
+    /// The step of the first one; the others are the second next each.
+    first: usize,
+    /// How many there are.
+    nr: usize,
+    /// How many more questions were there when the round began.
+    more: usize,
+    /// How many are still to be sent, when they are.
+    left: usize,
+    /// The step behind the last of them.
+    back: usize,
+}
+
 /// What made the kernel work, as far as that costs the task that computes next.
 #[derive(Clone, Copy)]
 enum Charge {
@@ -284,6 +299,8 @@ pub struct Machine<K: Kernel, O: Order = FirstPosted> {
     woke: (TaskId, CpuId),
     /// Sleeping or waking at an object takes time.
     pays_at_objects: bool,
+    /// Of each task; empty if no answers are put off.
+    put_off: Vec<PutOff>,
 }
 
 /// Whether a CPU is idle.
@@ -363,6 +380,7 @@ impl<K: Kernel, O: Order> Machine<K, O> {
             rest: vec![Rest::Awake; nr_cpus],
             woke: (TaskId::IDLE, CpuId(0)),
             pays_at_objects: false,
+            put_off: vec![PutOff::default(); if program.has_questions() { program.tasks.len() } else { 0 }],
             program: Arc::new(program),
             actions: Vec::new(),
             masks: Vec::new(),

@@ -358,6 +358,16 @@ impl Objects {
         Some((Did::Sleeps, state.is_stream))
     }
 
+    /// Whether so much can be taken out at once, also after so much else.
+    pub fn holds(&self, op: ObjectOp, before: u64) -> bool {
+        let ObjectOp::Receive { object, amount } = op else { return false };
+        let state = &self.states[object.0 as usize];
+        !state.is_special
+            && state.line.is_empty()
+            && amount != ALL
+            && state.level >= before + u64::from(amount)
+    }
+
     /// A task that was woken in line goes on. Whether it is for what a stream holds, and has got all of it now: then
     /// its operation is over; else nothing has changed.
     #[inline(always)]

@@ -189,6 +189,9 @@ pub struct AtObject {
     pub costs: WaitCosts,
     /// Whether it slept where it was recorded.
     pub recorded: Recorded,
+    /// A question at what its task polls, whose answer is the next step and stands before the next question: the answer
+    /// is put off while there are more questions.
+    pub puts_off: bool,
 }
 
 /// A task as the machine starts it.
@@ -323,6 +326,7 @@ impl Program {
         let mut token = 0;
         for (index, task) in workload.tasks.iter().enumerate() {
             program.lower_task(workload, TaskId(index as u32), task, (&deliveries[index], &acts), &mut token);
+            program.mark_questions(program.tasks[index].first_step);
         }
         Ok(program)
     }
@@ -444,9 +448,51 @@ impl Program {
         Ok(deliveries)
     }
 
+    /// Whether answers may be put off anywhere.
+    pub(crate) fn has_questions(&self) -> bool {
+        self.acts.iter().any(|act| act.puts_off)
+    }
+
+    /// Marks the questions of the task that begins at this step, which is the last so far.
+    fn mark_questions(&mut self, first_step: usize) {
+        let op_of = |step: Step| match step.code() {
+            Code::Object(act) if !step.stays() => Some(self.acts[act as usize].op),
+            _ => None,
+        };
+        let is_polled = |op: ObjectOp| match op {
+            ObjectOp::Receive { object, .. } => self.objects[object.0 as usize].is_polled,
+            _ => false,
+        };
+        let is_question = |steps: &&[Step]| {
+            let [question, answer, next] = [steps[0], steps[1], steps[2]].map(op_of);
+            let has_room = |op: ObjectOp| match op {
+                ObjectOp::Send { object, .. } => self.objects[object.0 as usize].kind.has_always_room(),
+                _ => false,
+            };
+            question.is_some_and(is_polled) && answer.is_some_and(has_room) && next.is_some_and(is_polled)
+        };
+        let places: Vec<usize> = self.steps[first_step..]
+            .windows(3)
+            .enumerate()
+            .filter(|(_, steps)| is_question(steps))
+            .map(|(place, _)| first_step + place)
+            .collect();
+        let mut marked: HashMap<u32, u32> = HashMap::new();
+        for place in places {
+            let Code::Object(act) = self.steps[place].code() else { continue };
+            let next = self.acts.len() as u32;
+            let act = *marked.entry(act).or_insert(next);
+            if act == next {
+                let Code::Object(plain) = self.steps[place].code() else { continue };
+                self.acts.push(AtObject { puts_off: true, ..self.acts[plain as usize] });
+            }
+            self.steps[place] = Step::new(self.steps[place].after_ns, Code::Object(act));
+        }
+    }
+
     fn at_object(&self, op: ObjectOp, recorded: Recorded) -> AtObject {
         let Object { wakes, costs, .. } = self.objects[op.object().0 as usize];
-        AtObject { op, wakes, costs, recorded }
+        AtObject { op, wakes, costs, recorded, puts_off: false }
     }
 
     /// Lists what is done at objects, each once; where in the list each stands.

@@ -114,6 +114,31 @@ fn who_is_woken_has_its_waker_s_cpu_when_the_call_returns() {
 }
 
 // ms       0         1
+//          0123456789
+// client   qqqz   aaa        sends three questions at once, and takes three answers
+// server   .r.r.r           1 ms for each receipt and each answer. Who polls takes all three, and answers at 4, 5 and 6; who
+//          .rsrsrs           does not answers at 2, 4 and 6. Questions that come one by one are answered one by one
+#[test]
+fn a_poller_answers_when_no_more_questions_are_there() {
+    let lines = |polled: &str, apart_ms: u32| {
+        let mut lines = format!(
+            "OBJECT q stream {polled}\nOBJECT a stream\n- INIT 0 0 1 runnable\n- INIT 0 0 2 runnable\n"
+        );
+        lines += &format!("- SEND 1 +{apart_ms}ms q\n").repeat(3);
+        lines += &"- RECV 2 +1ms q\n- SEND 2 +1ms a\n".repeat(3);
+        lines + &"- RECV 1 +0 a\n".repeat(3) + "- EXIT 1 +1ms\n- EXIT 2 +1ms\n"
+    };
+    let woken = |polled: &str, apart_ms: u32| {
+        let (outcome, records) = run("fifo", 2, &text(&lines(polled, apart_ms)));
+        assert_eq!(outcome.end, End::AllDone);
+        let wakeups = records.iter().filter(|r| r.kind() == Some(Kind::Wakeup) && r.task() == TaskId(0));
+        wakeups.map(|r| r.time_ns / 1_000_000).collect::<Vec<_>>()
+    };
+    assert_eq!((woken("polled", 0), woken("", 0)), (vec![4, 5, 6], vec![2, 4, 6]));
+    assert_eq!((woken("polled", 3), woken("", 3)), (vec![10], vec![10]), "the last answer, after 9 ms");
+}
+
+// ms       0         1
 //          01234567
 // reader   =zwzwzw=X          RECV 3: each piece wakes it, and it sleeps for the rest
 // writer   ==s=s=s=X          SEND 1 after 2 ms each
@@ -573,6 +598,7 @@ fn program(seed: u64) -> Workload {
             wakes,
             costs: WaitCosts::default(),
             is_closed: below(16) == 0,
+            is_polled: false,
         });
     }
     let (mutex, condition) = (ObjectId(kinds.len() as u32 - 2), ObjectId(kinds.len() as u32 - 1));

@@ -17,13 +17,15 @@ const EXEC_VERSION: u32 = 5;
 const SKIP_VERSION: u32 = 6;
 /// The version of both forms on disk that has CALL.
 const CALL_VERSION: u32 = 7;
-/// The version of both forms on disk that knows where in its call a task wakes another.
+/// The version of both forms on disk that knows where in its call a task wakes another, and what is polled.
 const TAIL_VERSION: u32 = 8;
 
 /// The version of both forms on disk that these objects need.
 pub(crate) fn objects_version(objects: &[Object]) -> u32 {
-    let of_one =
-        |object: &Object| if object.costs.tail > Span::ZERO { TAIL_VERSION } else { OBJECTS_VERSION };
+    let of_one = |object: &Object| match object.costs.tail > Span::ZERO || object.is_polled {
+        true => TAIL_VERSION,
+        false => OBJECTS_VERSION,
+    };
     objects.iter().map(of_one).max().unwrap_or(1)
 }
 

@@ -32,6 +32,8 @@ pub struct Object {
     /// Out of use from the start: nobody waits at it, and nothing that is done at it matters. Tools close the objects
     /// of tasks that they leave out.
     pub is_closed: bool,
+    /// Its reader waits for several things at once, takes what there is, and answers then.
+    pub is_polled: bool,
 }
 
 /// CPU time that a sleep takes, which lengths of events do not hold: who does not sleep does not use it. And where in
@@ -85,6 +87,13 @@ pub enum ObjectKind {
     },
     /// A periodic timer that several tasks share.
     Timer(Late),
+}
+
+impl ObjectKind {
+    /// Whether no sender waits for room.
+    pub fn has_always_room(self) -> bool {
+        matches!(self, ObjectKind::Channel { capacity: None, .. } | ObjectKind::Stream { capacity: None, .. })
+    }
 }
 
 /// Who gets a mutex that is let go.

@@ -29,8 +29,8 @@ pub use write::{BinaryWriter, write_binary};
 /// First bytes of a binary workload. (The first has its top bit set, so that no text starts like it.)
 pub const BINARY_MAGIC: [u8; 8] = *b"\x89SLWLOAD";
 /// The newest version. Version 2 added timers set for an instant, version 3 the evidence of recordings on external
-/// wakeups, version 4 objects, version 5 EXEC, version 6 timers that skip, version 7 CALL, version 8 tails of calls. The lowest version that has
-/// all that occurs is written ([`crate::Workload::version`]).
+/// wakeups, version 4 objects, version 5 EXEC, version 6 timers that skip, version 7 CALL, version 8 tails of calls and
+/// what is polled. The lowest version that has all that occurs is written ([`crate::Workload::version`]).
 pub const BINARY_VERSION: u32 = 8;
 
 /// Bytes of the file's and of a chunk's header.
@@ -132,6 +132,8 @@ mod object {
     pub const COSTS: u8 = 16;
     /// The tail of its calls follows.
     pub const TAIL: u8 = 32;
+    /// Its reader polls.
+    pub const POLLED: u8 = 64;
 }
 
 /// Bits that say which optional fields follow.

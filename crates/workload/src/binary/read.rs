@@ -501,7 +501,8 @@ fn object_item(c: &mut Cursor<'_>) -> Option<Object> {
     };
     let tail = if bits & object::TAIL != 0 { span(c)? } else { Span::ZERO };
     let costs = WaitCosts { sleep, wake, tail };
-    (bits >> 6 == 0).then_some(Object { name, kind, wakes, costs, is_closed: bits & object::CLOSED != 0 })
+    let (is_closed, is_polled) = (bits & object::CLOSED != 0, bits & object::POLLED != 0);
+    (bits >> 7 == 0).then_some(Object { name, kind, wakes, costs, is_closed, is_polled })
 }
 
 fn op(c: &mut Cursor<'_>) -> Option<(ObjectOp, Recorded)> {

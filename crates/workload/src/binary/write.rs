@@ -296,7 +296,14 @@ fn put_object(out: &mut Vec<u8>, it: &Object) {
     let WaitCosts { sleep, wake, tail } = it.costs;
     let costs = bit(sleep > Span::ZERO || wake > Span::ZERO, object::COSTS);
     let has_tail = bit(tail > Span::ZERO, object::TAIL);
-    out.extend([kind, bits | sync | costs | has_tail | bit(it.is_closed, object::CLOSED)]);
+    out.extend([
+        kind,
+        bits | sync
+            | costs
+            | has_tail
+            | bit(it.is_closed, object::CLOSED)
+            | bit(it.is_polled, object::POLLED),
+    ]);
     numbers.into_iter().flatten().for_each(|number| put(out, u64::from(number)));
     if costs != 0 {
         put(out, sleep.as_ns());

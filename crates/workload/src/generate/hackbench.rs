@@ -123,6 +123,7 @@ impl Hackbench {
                     wakes: Wakes::Sync,
                     costs: WaitCosts::default(),
                     is_closed: false,
+                    is_polled: false,
                 })
             })
             .collect();

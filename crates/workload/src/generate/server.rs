@@ -120,7 +120,7 @@ impl Server {
         let semaphore = |builder: &mut Builder, name: String| -> ObjectId {
             let (kind, wakes, costs) =
                 (ObjectKind::Semaphore { start: 0 }, Wakes::Plain, WaitCosts::default());
-            builder.object(Object { name, kind, wakes, costs, is_closed: false })
+            builder.object(Object { name, kind, wakes, costs, is_closed: false, is_polled: false })
         };
         let open = self.mode == ServerMode::Open;
         let nr_workers = self.workers.min(self.requests) as usize;

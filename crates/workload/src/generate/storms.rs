@@ -103,7 +103,8 @@ impl Forkstorm {
     fn children_with_semaphore(&self, builder: &mut Builder, (number, parent): (u32, TaskId), rng: &mut Rng) {
         let (kind, wakes, costs) = (ObjectKind::Semaphore { start: 0 }, Wakes::Sync, WaitCosts::default());
         let name = format!("children-{number}");
-        let object: ObjectId = builder.object(Object { name, kind, wakes, costs, is_closed: false });
+        let object: ObjectId =
+            builder.object(Object { name, kind, wakes, costs, is_closed: false, is_polled: false });
         let end = ObjectOp::Receive { object, amount: 1 };
         for born in 0..self.children {
             let life = builder.life(parent);

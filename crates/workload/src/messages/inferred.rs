@@ -177,6 +177,7 @@ pub(crate) fn infer(workload: &mut Workload, timeline: &Timeline) {
                 wakes: Wakes::Plain,
                 costs: WaitCosts::default(),
                 is_closed: false,
+                is_polled: false,
             });
         }
     }

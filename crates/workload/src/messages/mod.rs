@@ -17,6 +17,7 @@ mod inferred;
 mod locks;
 mod readers;
 mod recorded;
+mod rounds;
 mod unfinished;
 
 pub(crate) use inferred::{Timeline, infer};

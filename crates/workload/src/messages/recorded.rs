@@ -251,6 +251,7 @@ pub(crate) fn put_in(workload: &mut Workload, channels: &mut Channels) -> Span {
         "call that had not returned when the recording ended, put in for its wakeup",
         nr_unfinished,
     );
+    let repeated = super::rounds::repeated(workload, &channels.pollers);
     let (counted, merged) = merge_polled(workload, channels, &parted.loose);
     let mut settled = settle(workload, channels);
     let traffic = traffic_of(workload, channels.list.len());
@@ -302,9 +303,10 @@ pub(crate) fn put_in(workload: &mut Workload, channels: &mut Channels) -> Span {
             *op = op.mapped(|id| rows[id.0 as usize].unwrap_or(id));
         }
     }
+    let rounds = super::rounds::part(workload, &channels.pollers, &repeated);
     let nr_waits =
         waits.slept.values().filter(|id| !matches!(kind_of(**id), SeenKind::Sync(_))).count() as u64;
-    note(workload, channels, (&traffic, &usable), (nr_waits, nr_blocks), (merged, &parted));
+    note(workload, channels, (&traffic, &usable), (nr_waits, nr_blocks), (merged, &parted, rounds));
     let nr_lock_waits = waits.slept.len() as u64 - nr_waits;
     super::locks::note(workload, channels, (&usable, &settled), (nr_lock_waits, nr_blocks));
     if kick > Span::ZERO {
@@ -320,7 +322,7 @@ fn note(
     channels: &Channels,
     (traffic, usable): (&[Traffic], &[bool]),
     (nr_waits, nr_blocks): (u64, u64),
-    (merged, parted): (u64, &Parted),
+    (merged, parted, rounds): (u64, &Parted, u64),
 ) {
     let of = |kind: SeenKind| {
         let all = channels.list.iter().zip(traffic).zip(usable);
@@ -352,6 +354,9 @@ fn note(
     }
     if parted.nr > 0 {
         note += &format!("; {} that several tasks read are one for each reader", parted.nr);
+    }
+    if rounds > 0 {
+        note += &format!("; {rounds} rounds of pollers have each answer behind its question");
     }
     workload.notes.insert("messages".to_string(), note);
     let is_one_sided = |(seen, of, usable): &(&Seen, &Traffic, &bool)| {
@@ -697,7 +702,7 @@ fn add_objects(
         };
         let name = format!("{}-{}", seen.kind.name(), number + 1);
         let (wakes, costs) = (seen.kind.wakes(), costs[seen.kind.index()]);
-        let object = Object { name, kind, wakes, costs, is_closed: false };
+        let object = Object { name, kind, wakes, costs, is_closed: false, is_polled: false };
         rows.push(Some(workload.add_object(object)));
     }
     workload.count_dropped("pipe or socket of which not all was read, taken as one without limit", unlimited);

@@ -202,6 +202,7 @@ impl<'d> Play<'d> {
                 wakes: Wakes::Plain,
                 costs: WaitCosts::default(),
                 is_closed: false,
+                is_polled: false,
             })
         };
         let exclude = exclusive(description);

@@ -61,8 +61,8 @@
 //! * A child without words inherits its parent's settings; a task without a name is called `task-PID`; `row=`
 //!   (written only where the order of the lines does not tell) is the task's number in results.
 //! * Version 1 of the form has of the sources `timer` and `device`, version 2 those set for an instant, version 3
-//!   all; version 4 has objects, version 5 EXEC, version 6 timers that skip, version 7 CALL, version 8 `tail`. The lowest that has what
-//!   occurs is written.
+//!   all; version 4 has objects, version 5 EXEC, version 6 timers that skip, version 7 CALL, version 8 `tail` and
+//!   `polled`. The lowest that has what occurs is written.
 //! * A file without the header line is taken for version 1 if its first line is an event.
 //!
 //! The writer's form is canonical: INIT lines first, then task by task, each in its order; durations in the
@@ -91,6 +91,6 @@ pub use write::{change_words, write_text};
 /// First word of a text file.
 pub const TEXT_HEADER: &str = "schedlab-workload";
 /// The newest version. Version 2 added timers set for an instant, version 3 the evidence of recordings on external
-/// wakeups, version 4 objects, version 5 EXEC, version 6 timers that skip, version 7 CALL, version 8 `tail=`. The lowest version that has
-/// all that occurs is written ([`crate::Workload::version`]).
+/// wakeups, version 4 objects, version 5 EXEC, version 6 timers that skip, version 7 CALL, version 8 `tail=` and
+/// `polled`. The lowest version that has all that occurs is written ([`crate::Workload::version`]).
 pub const TEXT_VERSION: u32 = 8;

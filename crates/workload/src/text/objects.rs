@@ -30,10 +30,13 @@ pub(super) fn declaration(rest: &mut Rest<'_>) -> Parsed<Object> {
     let name = rest.string("the object's name")?;
     let kind = rest.word(KINDS)?;
     let (mut capacity, mut start, mut low, mut parties) = (None, None, None, None);
-    let (mut fifo, mut restart, mut sync, mut is_closed) = (false, false, false, false);
+    let (mut fifo, mut restart, mut sync) = (false, false, false);
+    let (mut is_polled, mut is_closed) = (false, false);
     let mut costs = WaitCosts::default();
     let keys: &[&str] = match kind.text {
-        "channel" | "stream" => &["capacity", "start", "low", "sync", "sleep", "wake", "tail", "closed"],
+        "channel" | "stream" => {
+            &["capacity", "start", "low", "sync", "sleep", "wake", "tail", "polled", "closed"]
+        }
         "semaphore" => &["start", "sync", "sleep", "wake", "tail", "closed"],
         "mutex" => &["fifo", "sync", "sleep", "wake", "tail", "closed"],
         "condition" => &["sync", "sleep", "wake", "tail", "closed"],
@@ -64,6 +67,7 @@ pub(super) fn declaration(rest: &mut Rest<'_>) -> Parsed<Object> {
             "fifo" => fifo = true,
             "restart" => restart = true,
             "sync" => sync = true,
+            "polled" => is_polled = true,
             _ => is_closed = true,
         }
     }
@@ -86,7 +90,8 @@ pub(super) fn declaration(rest: &mut Rest<'_>) -> Parsed<Object> {
         },
         _ => ObjectKind::Timer(if restart { Late::Restart } else { Late::Grid }),
     };
-    Ok(Object { name, kind, wakes: if sync { Wakes::Sync } else { Wakes::Plain }, costs, is_closed })
+    let wakes = if sync { Wakes::Sync } else { Wakes::Plain };
+    Ok(Object { name, kind, wakes, costs, is_closed, is_polled })
 }
 
 const KINDS: &str = "channel, stream, semaphore, mutex, condition, barrier or timer";

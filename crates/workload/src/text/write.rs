@@ -302,7 +302,11 @@ impl Writer<'_> {
         }
         let sync = if object.wakes == Wakes::Sync { "sync" } else { "" };
         let closed = if object.is_closed { "closed" } else { "" };
-        [word, sync, closed].into_iter().filter(|word| !word.is_empty()).for_each(|word| self.word(word));
+        let polled = if object.is_polled { "polled" } else { "" };
+        [word, sync, polled, closed]
+            .into_iter()
+            .filter(|word| !word.is_empty())
+            .for_each(|word| self.word(word));
     }
 
     /// The name of an object.

@@ -203,7 +203,9 @@ fn objects(draw: &mut Draw, workload: &mut Workload) {
             }
             false => WaitCosts::default(),
         };
-        workload.add_object(Object { name, kind, wakes, costs, is_closed: draw.one_in(4) });
+        let can_be = matches!(kind, ObjectKind::Channel { .. } | ObjectKind::Stream { .. });
+        let (is_closed, is_polled) = (draw.one_in(4), can_be && draw.one_in(3));
+        workload.add_object(Object { name, kind, wakes, costs, is_closed, is_polled });
     }
 }
 

@@ -502,3 +502,47 @@ fn a_connection_is_not_compared_with_data() {
     let costs: Vec<Span> = workload.objects.iter().map(|object| object.costs.wake).collect();
     assert_eq!(costs, [Span::ZERO; 2], "no write woke anybody, and no connection woke nobody");
 }
+
+// us     0         1         2
+//        0123456789012345678901234567          twenty times, 30 us each: 1 sends two questions, 2 polls and takes both, and
+// cpu0   111q1q111111111a1a1111111111          answers both
+// cpu1   22B.22r2r2a22a2222222222222
+#[test]
+fn a_poller_answers_each_question_before_the_next() {
+    // `keys`: of the two questions' and of the two answers' connections
+    let of = |polls: bool, keys: [u64; 4]| {
+        let mut trace = Trace::default();
+        trace.switch(0, 0, 0, 'R', 1).switch(0, 1, 0, 'R', 2);
+        for start in (0..600).step_by(30) {
+            let at = |us: u64| start + us;
+            trace.switch(at(2), 1, 2, 'S', 0).waking(at(3), 0, 1, 2);
+            trace.call(at(3), 0, 1, keys[0], Direction::Send, 10).switch(at(4), 1, 0, 'R', 2);
+            trace.call(at(5), 0, 1, keys[1], Direction::Send, 10);
+            if polls {
+                // (what a poller reads has always room, for it is one stream that counts messages)
+                trace.push(at(5), 1, 2, Context::Task, SchedEvent::Polled);
+                trace.push(at(5), 0, 1, Context::Task, SchedEvent::Polled);
+            }
+            trace.call(at(6), 1, 2, keys[0], Direction::Receive, 10);
+            trace.call(at(8), 1, 2, keys[1], Direction::Receive, 10);
+            trace.call(at(10), 1, 2, keys[2], Direction::Send, 20);
+            trace.call(at(13), 1, 2, keys[3], Direction::Send, 20);
+            trace.call(at(15), 0, 1, keys[2], Direction::Receive, 20);
+            trace.call(at(16), 0, 1, keys[3], Direction::Receive, 20);
+        }
+        trace.switch(605, 0, 1, 'X', 0).switch(606, 1, 2, 'X', 0);
+        let workload = derive(&trace, Messages::Recorded);
+        let letters: String =
+            life(task(&workload, 2)).split(' ').filter_map(|word| word.chars().next()).collect();
+        let cpu = task(&workload, 2).cpu_demand();
+        (letters, workload.objects.iter().filter(|object| object.is_polled).count(), cpu)
+    };
+    let several = [77, 78, 87, 88];
+    let (polls, reads) = (of(true, several), of(false, several));
+    assert_eq!((&*polls.0, polls.1), (&*("RSrS".repeat(20) + "E"), 2), "questions and answers");
+    assert_eq!((&*reads.0, reads.1), (&*("RrSS".repeat(20) + "E"), 0));
+    assert_eq!(polls.2, reads.2, "no CPU time is lost");
+    // a head and a body are no two questions
+    let one = of(true, [77, 77, 87, 87]);
+    assert_eq!((&*one.0, one.1), (&*("RrSS".repeat(20) + "E"), 0));
+}
