@@ -116,8 +116,8 @@ fn who_is_woken_has_its_waker_s_cpu_when_the_call_returns() {
 // ms       0         1
 //          0123456789
 // client   qqqz   aaa        sends three questions at once, and takes three answers
-// server   .r.r.r           1 ms for each receipt and each answer. Who polls takes all three, and answers at 4, 5 and 6; who
-//          .rsrsrs           does not answers at 2, 4 and 6. Questions that come one by one are answered one by one
+// server   .rrrsss           1 ms for each receipt and each answer. Who polls takes all three, and answers at 4, 5
+//          .rsrsrs           and 6; who does not answers at 2, 4 and 6. What comes one by one is answered so
 #[test]
 fn a_poller_answers_when_no_more_questions_are_there() {
     let lines = |polled: &str, apart_ms: u32| {

@@ -180,8 +180,8 @@ fn without_channels_nothing_changes() {
 // us     0         1
 //        0123456789012345       twenty times, 10 us each
 // cpu0   111s11w111s11s111       s: a write returns; at w it wakes its reader, and returns 4 us later than it would
-// cpu1   2222rB222222r.          a read that finds its message takes 3 us; one that sleeps 6 us, of which 1 before: it looks
-//                                whether there is one 2 us before its end
+// cpu1   2222rB222222r.          a read that finds its message takes 3 us; one that sleeps 6 us, of which 1 before:
+//                                it looks whether there is one 2 us before its end
 #[test]
 fn what_a_sleep_takes_is_taken_out_of_the_lengths() {
     let mut trace = Trace::default();
@@ -504,8 +504,8 @@ fn a_connection_is_not_compared_with_data() {
 }
 
 // us     0         1         2
-//        0123456789012345678901234567          twenty times, 30 us each: 1 sends two questions, 2 polls and takes both, and
-// cpu0   111q1q111111111a1a1111111111          answers both
+//        0123456789012345678901234567          twenty times, 30 us each: 1 sends two questions,
+// cpu0   111q1q111111111a1a1111111111          2 polls, takes both, and answers both
 // cpu1   22B.22r2r2a22a2222222222222
 #[test]
 fn a_poller_answers_each_question_before_the_next() {
