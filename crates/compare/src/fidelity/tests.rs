@@ -115,9 +115,9 @@ fn ways_out_of_idle_are_as_many_quantiles_for_each_depth() {
     assert_eq!(exits.depths_ns(), ([1000; QUANTILES], deep, Some(8192)));
 }
 
-/// Of 120 sleeps eighty end by a timer or device, 7 us before the switch, but one 5 ms: a stranger had that CPU. Half of
-/// them interrupt the idle CPU itself, half the other one, which is idle, too. Forty end by a task on the other CPU, 30 us
-/// before the switch.
+/// Of 120 sleeps eighty end by a timer or device, 7 us before the switch, but one 5 ms: a stranger had that CPU. Half
+/// of them interrupt the idle CPU itself, half the other one, which is idle, too. Forty end by a task on the other CPU,
+/// 30 us before the switch.
 #[test]
 fn an_interrupt_is_no_way_out_of_idle_for_another_cpu_s_wakeup() {
     let (mut text, mut now_us) = (String::from("0 cpu0 new t0 cpu0\n0 cpu0 switch idle -> t0\n"), 100);

@@ -1,10 +1,10 @@
 //! In which order does a poller answer? It takes what has come, and then it answers all of that.
 //!
-//! How much comes in one round is the schedule's doing: one at a time where each client's write preempts its writer, four
-//! where it does not. A list of events that has four receipts before four answers would make a replay wait for the
-//! fourth question before the first is answered, although the program would answer and wait again. So each answer stands
-//! right behind its question, and the channel is `polled`: the machine puts answers off as long as more questions are
-//! there (docs/objects.md, rule 4).
+//! How much comes in one round is the schedule's doing: one at a time where each client's write preempts its writer,
+//! four where it does not. A list of events that has four receipts before four answers would make a replay wait for
+//! the fourth question before the first is answered, although the program would answer and wait again. So each answer
+//! stands right behind its question, and the channel is `polled`: the machine puts answers off as long as more
+//! questions are there (docs/objects.md, rule 4).
 //!
 //! ```text
 //! recorded   poll  RECV RECV RECV SEND SEND SEND  poll       three had come
@@ -12,11 +12,10 @@
 //! ```
 //!
 //! The same of clients that keep several questions on their way. The CPU time before each operation stays with it. A
-//! round is receipts from several, all but the first without a sleep, and behind them at least as many SENDs with nothing
-//! between.
-//! The SENDs are at channels that have always room: one that waits for room keeps its place, since who makes room may
-//! wait for the receipts. A server that answers each question before it takes the next one has no such rounds, and stays
-//! as it is.
+//! round is receipts from several, all but the first without a sleep, and behind them at least as many SENDs with
+//! nothing between. The SENDs are at channels that have always room: one that waits for room keeps its place, since
+//! who makes room may wait for the receipts. A server that answers each question before it takes the next one has no
+//! such rounds, and stays as it is.
 
 use super::recorded::{op_of, side};
 use crate::{Event, EventId, EventKind, Object, ObjectId, ObjectOp, Recorded, Workload};
