@@ -209,6 +209,8 @@ struct PutOff {
     left: usize,
     /// The step behind the last of them.
     back: usize,
+    /// The step that is an answer under way.
+    now: Option<usize>,
 }
 
 /// What made the kernel work, as far as that costs the task that computes next.

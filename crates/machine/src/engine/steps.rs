@@ -143,10 +143,12 @@ impl<K: Kernel, O: Order> Machine<K, O> {
         let put_off = &mut self.put_off[id.index()];
         if put_off.left > 0 {
             // one of the answers: the next one is behind the next question
-            put_off.left -= 1;
+            (put_off.left, put_off.now) = (put_off.left - 1, Some(here - 1));
             self.runs[id.index()].step = if put_off.left > 0 { here + 1 } else { put_off.back };
             self.load_step(id);
-            return self.at_object(id, act);
+            let did = self.at_object(id, act);
+            self.put_off[id.index()].now = None;
+            return did;
         }
         if put_off.nr > 0 && !self.objects.holds(self.program.acts[act as usize].op, 0) {
             // another reader has taken it
@@ -289,6 +291,9 @@ impl<K: Kernel, O: Order> Machine<K, O> {
     fn step_again(&mut self, id: TaskId) {
         let run = &mut self.runs[id.index()];
         (run.step, run.remaining_ns) = (run.step - 1, 0);
+        if let Some(PutOff { left, now: Some(answer), .. }) = self.put_off.get_mut(id.index()) {
+            (run.step, *left) = (*answer, *left + 1);
+        }
     }
 
     /// A task that was woken at an object has a CPU, and its operation goes on. What is there for the receiver of
