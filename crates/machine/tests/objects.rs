@@ -137,10 +137,11 @@ fn a_poller_answers_when_no_more_questions_are_there() {
     assert_eq!((woken("polled", 0), woken("", 0)), (vec![4, 5, 6], vec![2, 4, 6]));
     assert_eq!((woken("polled", 3), woken("", 3)), (vec![10], vec![10]), "the last answer, after 9 ms");
     // an answer for two who wait is sent in two steps, also if it was put off
-    let two = "OBJECT q stream polled\nOBJECT a channel\n- INIT 0 0 1 runnable\n- INIT 0 0 2 runnable\n\
-               - INIT 0 0 3 runnable\n- INIT 0 0 4 runnable\nREPEAT 3 {\n- SEND 1 0 q\n- RECV 2 +1ms q\n\
-               - SEND 2 +1ms a 2\n- RECV 3 0 a\n- RECV 4 0 a\n}\n- EXIT 1 +1ms\n- EXIT 2 +1ms\n- EXIT 3 +1ms\n- EXIT 4 +1ms\n";
-    assert_eq!(drawn(4, two).iter().map(|(end_ms, _)| *end_ms).collect::<Vec<_>>(), [1, 7, 7, 7]);
+    let mut two = String::from("OBJECT q stream polled\nOBJECT a channel\n");
+    two += &[1, 2, 3, 4].map(|pid| format!("- INIT 0 0 {pid} runnable\n")).concat();
+    two += "REPEAT 3 {\n- SEND 1 0 q\n- RECV 2 +1ms q\n- SEND 2 +1ms a 2\n- RECV 3 0 a\n- RECV 4 0 a\n}\n";
+    two += &[1, 2, 3, 4].map(|pid| format!("- EXIT {pid} +1ms\n")).concat();
+    assert_eq!(drawn(4, &two).iter().map(|(end_ms, _)| *end_ms).collect::<Vec<_>>(), [1, 7, 7, 7]);
 }
 
 // ms       0         1
