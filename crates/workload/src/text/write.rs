@@ -2,10 +2,9 @@
 
 use super::TEXT_HEADER;
 use super::lex::quote;
-use crate::WaitCosts;
 use crate::{
     ALL, Birth, CgroupId, CpuMax, Event, EventKind, ExternalSource, Handover, InitState, Late, Object,
-    ObjectId, ObjectKind, ObjectOp, ParamChange, Recorded, Task, Wakes, Wakeup, Workload,
+    ObjectId, ObjectKind, ObjectOp, ParamChange, Recorded, Task, WaitCosts, Wakes, Wakeup, Workload,
 };
 use schedlab_units::{CpuSet, SchedParams, Span, TaskId};
 use std::io::{self, Write};
