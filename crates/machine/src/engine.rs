@@ -25,6 +25,7 @@
 
 mod checks;
 mod quiet;
+mod rounds;
 mod start;
 mod steer;
 mod steps;
@@ -46,6 +47,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use checks::{SPINS_MAX, spins_for_ever};
+use rounds::PutOff;
 use steer::Steer;
 use steps::Act;
 
@@ -194,23 +196,6 @@ impl Run {
     fn waits(&self) -> bool {
         self.token != NO_TOKEN && self.token != RETRIES
     }
-}
-
-/// Answers of a poller that wait until there is no further question ([`crate::program::AtObject::puts_off`]).
-#[derive(Clone, Copy, Default)]
-struct PutOff {
-    /// The step of the first one; the others are the second next each.
-    first: usize,
-    /// How many there are.
-    nr: usize,
-    /// How many more questions were there when the round began.
-    more: usize,
-    /// How many are still to be sent, when they are.
-    left: usize,
-    /// The step behind the last of them.
-    back: usize,
-    /// The step that is an answer under way.
-    now: Option<usize>,
 }
 
 /// What made the kernel work, as far as that costs the task that computes next.
