@@ -1,5 +1,6 @@
 //! Random programs that send and receive, as a recorder would see them on a CPU each: no replay of them ends in a
-//! deadlock, on however many CPUs and under whatever scheduler, and none needs force for that.
+//! deadlock, on however many CPUs and under whatever scheduler, and none needs force for that. Nor does one of programs
+//! whose tasks also wait at a futex each, of which no recorder sees the wakeups that found them awake.
 
 use proptest::prelude::*;
 use schedlab_log::Record;
@@ -8,13 +9,13 @@ use schedlab_machine::{End, Machine, Outcome, Program, Setup};
 use schedlab_stdx::Random;
 use schedlab_topology::Topology;
 use schedlab_trace::{
-    Carried, ChannelKind, CommId, Context, Direction, ObjectCall, Pid, SchedEvent, SwitchSide, TaskState,
-    TraceEvent, Wake,
+    Carried, ChannelKind, CommId, Context, Direction, ObjectCall, Pid, SchedEvent, SwitchSide, SyncCall,
+    SyncOp, TaskState, TraceEvent, Wake,
 };
 use schedlab_units::CpuId;
 use schedlab_workload::derive::{DeriveOptions, Deriver};
 use schedlab_workload::{EventKind, Messages, Workload};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 /// What a recorder sees; task N has CPU N - 1 for itself.
 struct Seen {
@@ -48,14 +49,39 @@ impl Seen {
             ObjectCall { key, kind: ChannelKind::Inet, direction, what: Carried::Data, amount, room: 0 };
         self.at(pid, pid, SchedEvent::Object(call));
     }
+
+    fn waking(&mut self, pid: i32, sleeper: i32) {
+        let wake = Wake { pid: Pid(sleeper), comm: CommId(0), prio: 120, target_cpu: CpuId(0) };
+        self.at(pid, pid, SchedEvent::Waking(wake));
+    }
+
+    /// A call at the futex of a task.
+    fn futex(&mut self, pid: i32, owner: i32, what: SyncOp) {
+        let value = u32::from(what == SyncOp::FutexWake);
+        self.at(pid, pid, SchedEvent::Sync(SyncCall { key: 100 + owner as u64, other: 0, what, value }));
+    }
+
+    /// One task wakes another at its futex.
+    fn unpark(&mut self, pid: i32, sleeper: i32, is_late: bool) {
+        self.waking(pid, sleeper);
+        if !is_late {
+            self.futex(pid, sleeper, SyncOp::FutexWake);
+        }
+        self.switch(sleeper, 0, TaskState::Running, sleeper);
+        self.futex(sleeper, sleeper, SyncOp::FutexWoken);
+        if is_late {
+            self.futex(pid, sleeper, SyncOp::FutexWake);
+        }
+    }
 }
 
-/// Tasks send and receive at random; who finds nothing sleeps until somebody sends.
-fn recorded(seed: u64) -> Workload {
+/// Tasks send and receive at random; who finds nothing sleeps until somebody sends. With `parks` each also waits at a futex
+/// of its own until another has woken it there once, now or before.
+fn recorded(seed: u64, parks: bool, messages: Messages) -> Workload {
     let mut random = Random::new(seed);
     let mut below = move |n: u64| random.below(n);
     let nr_tasks = 2 + below(4) as i32;
-    let options = DeriveOptions { messages: Messages::Recorded, ..DeriveOptions::default() };
+    let options = DeriveOptions { messages, ..DeriveOptions::default() };
     let mut seen = Seen { deriver: Deriver::new(options, None), now_us: 0, nr_tasks };
     (1..=nr_tasks).for_each(|pid| seen.switch(pid, 0, TaskState::Running, pid));
     let nr_channels = 1 + below(3) as usize;
@@ -64,9 +90,24 @@ fn recorded(seed: u64) -> Workload {
     let mut running: Vec<i32> = (1..=nr_tasks).collect();
     // in some programs the last task polls
     let poller = if below(3) == 0 { nr_tasks } else { 0 };
-    for _ in 0..below(80) {
+    let (mut parked, mut permits) = (BTreeSet::new(), vec![0; nr_tasks as usize + 1]);
+    for _ in 0..below(if parks { 600 } else { 80 }) {
         seen.now_us += below(20);
         let pid = running[below(running.len() as u64) as usize];
+        if parks && below(4) > 0 {
+            let other = 1 + below(nr_tasks as u64) as i32;
+            if other != pid && parked.remove(&other) {
+                seen.unpark(pid, other, below(2) == 0);
+                running.push(other);
+            } else if other != pid {
+                permits[other as usize] = 1;
+            } else if std::mem::take(&mut permits[pid as usize]) == 0 && running.len() > 1 {
+                seen.switch(pid, pid, TaskState::Interruptible, 0);
+                parked.insert(pid);
+                running.retain(|other| *other != pid);
+            }
+            continue;
+        }
         let (channel, amount) = (below(nr_channels as u64) as usize, 1 + below(4));
         if below(2) == 0 {
             levels[channel] += amount;
@@ -74,8 +115,7 @@ fn recorded(seed: u64) -> Workload {
                 seen.call(pid, channel, Direction::Send, amount);
                 continue;
             };
-            let wake = Wake { pid: Pid(reader), comm: CommId(0), prio: 120, target_cpu: CpuId(0) };
-            seen.at(pid, pid, SchedEvent::Waking(wake));
+            seen.waking(pid, reader);
             let is_late = below(2) == 0;
             if !is_late {
                 seen.call(pid, channel, Direction::Send, amount);
@@ -119,7 +159,8 @@ proptest! {
 
     #[test]
     fn no_recording_of_messages_replays_into_a_deadlock(seed in any::<u64>(), nr_cpus in 1..4u32) {
-        let workload = recorded(seed);
+        let messages = if seed % 4 == 0 { Messages::Inferred } else { Messages::Recorded };
+        let workload = recorded(seed, seed % 2 == 0, messages);
         workload.check().unwrap();
         for sched in ["fifo", "rr", "eevdf"] {
             let outcome = run(sched, nr_cpus, &workload);
@@ -132,9 +173,18 @@ proptest! {
 #[test]
 fn most_of_them_wait_at_channels() {
     let waits = |seed: &u64| {
-        let workload = recorded(*seed);
+        let workload = recorded(*seed, false, Messages::Recorded);
         let events = workload.tasks.iter().flat_map(|task| &task.events);
         events.filter(|event| matches!(event.kind, EventKind::Object { .. })).count() > 4
     };
     assert!((0..100).filter(waits).count() > 50);
+}
+
+/// And those with futexes have messages that no recorder saw.
+#[test]
+fn some_of_them_have_inferred_messages_at_futexes() {
+    let inferred =
+        |seed: &u64| recorded(*seed, true, Messages::Recorded).notes.contains_key("messages at futexes");
+    let nr = (0..100).filter(inferred).count();
+    assert!(nr > 15, "{nr}");
 }

@@ -132,7 +132,7 @@ impl<'a> Deriver<'a> {
         Deriver {
             options,
             snapshot,
-            tasks: Tasks::new(options.messages == Messages::Inferred),
+            tasks: Tasks::new(options.messages != Messages::None),
             cpus: Vec::new(),
             start_ns: options.window.from.map(|from| from.0),
             now_ns: 0,

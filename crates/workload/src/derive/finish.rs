@@ -98,11 +98,17 @@ impl Deriver<'_> {
         workload.dropped = std::mem::take(&mut self.counts);
         if let Some(mut timeline) = self.tasks.timeline.take() {
             timeline.renumber(&rows);
-            infer(&mut workload, &timeline);
-        } else if self.options.messages == Messages::Recorded {
-            self.channels.renumber(&rows);
-            self.summary.kick = put_in(&mut workload, &mut self.channels);
-            calls::mark(&mut workload, &shown);
+            let mut at_futexes = None;
+            if self.options.messages == Messages::Recorded {
+                self.channels.renumber(&rows);
+                let put = put_in(&mut workload, &mut self.channels);
+                self.summary.kick = put.kick;
+                at_futexes = Some(put.at_futexes);
+            }
+            infer(&mut workload, &timeline, at_futexes.as_ref());
+            if at_futexes.is_some() {
+                calls::mark(&mut workload, &shown);
+            }
         }
         if self.stolen.iter().any(|stretches| !stretches.is_empty()) {
             let mut builder = Builder::of(workload);

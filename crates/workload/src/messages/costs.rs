@@ -17,7 +17,7 @@
 //! number for all (`kick`). On another number of CPUs other wakeups find an idle one.
 
 use super::edit::set_length;
-use super::recorded::{op_of, side};
+use super::recorded::{AtFutexes, op_of, side};
 use crate::{Event, EventId, EventKind, ObjectId, WaitCosts, Wakeup, Workload};
 use schedlab_stdx::percentile::upper_median;
 use schedlab_units::Span;
@@ -32,6 +32,8 @@ pub(super) struct Waits {
     pub behind: Vec<(ObjectId, Span)>,
     /// The channels of the wakeups before an event, by task and row of the event.
     pub woke: BTreeMap<(usize, usize), Vec<Woken>>,
+    /// Waits at futexes where one task alone waits.
+    pub at_futexes: AtFutexes,
 }
 
 /// One wakeup.

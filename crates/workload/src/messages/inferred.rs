@@ -16,10 +16,15 @@
 //!
 //! A waker that waits for room is a sleeper too, woken by its reader: what a pipe holds shows in how far the one may be
 //! ahead of the other. Wakers of one name make one channel per sleeper.
+//!
+//! Where futexes were recorded, a channel is a futex at which one task alone waits. It has its recorded messages already,
+//! and only those that woke nobody are put in.
 
 use super::edit::{Edits, Insert, apply};
+use super::recorded::AtFutexes;
 use crate::{
-    EventId, EventKind, Object, ObjectId, ObjectKind, ObjectOp, Recorded, WaitCosts, Wakes, Wakeup, Workload,
+    Event, EventId, EventKind, Object, ObjectId, ObjectKind, ObjectOp, Recorded, WaitCosts, Wakes, Wakeup,
+    Workload,
 };
 use schedlab_units::{Span, TaskId};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -65,7 +70,12 @@ impl Timeline {
     }
 
     fn time(&self, eid: EventId) -> u64 {
-        self.times.get(eid.0 as usize).copied().unwrap_or(0)
+        self.known(eid).unwrap_or(0)
+    }
+
+    /// When an event was, if the recording has it.
+    fn known(&self, eid: EventId) -> Option<u64> {
+        self.times.get(eid.0 as usize).copied().filter(|time| *time > 0)
     }
 }
 
@@ -101,6 +111,12 @@ impl Progress {
         }
     }
 
+    /// The first instant from this one on at which the task has a CPU.
+    fn on_cpu(&self, time_ns: u64) -> Option<u64> {
+        let next = self.stays.partition_point(|(_, until, _)| *until <= time_ns);
+        self.stays.get(next).map(|(from, ..)| time_ns.max(*from))
+    }
+
     /// When it had used so much.
     fn when(&self, cpu_ns: u64) -> u64 {
         let next = self.stays.partition_point(|(.., before)| *before < cpu_ns);
@@ -119,14 +135,16 @@ struct Wait {
     slept_ns: u64,
     woken_ns: u64,
     waker: usize,
-    /// The waker's next event, and the CPU time until there.
-    event: EventId,
-    distance: Span,
+    /// The waker's next event, and the CPU time until there. `None`: it is an operation already.
+    end: Option<(EventId, Span)>,
 }
 
 /// A channel that is being found.
+#[derive(Default)]
 struct Found {
     sleeper: usize,
+    /// The object that it is already.
+    object: Option<ObjectId>,
     waits: Vec<Wait>,
     wakers: BTreeSet<usize>,
 }
@@ -141,33 +159,43 @@ struct Sum {
 
 struct Inference<'a> {
     workload: &'a Workload,
-    timeline: &'a Timeline,
     progress: Vec<Progress>,
     /// Time of each task's events, by row.
     times: Vec<Vec<u64>>,
+    /// Before which of them the task holds a mutex.
+    locked: Vec<Vec<bool>>,
     places: HashMap<EventId, usize>,
+    /// When a task woke others before an event, and the CPU time from there to the event.
+    wakes: HashMap<EventId, Vec<(u64, Span)>>,
     edits: Vec<Edits>,
     sum: Sum,
 }
 
 /// Puts channels in the place of the waits that tasks ended, with the messages that woke nobody.
-pub(crate) fn infer(workload: &mut Workload, timeline: &Timeline) {
-    let channels = channels(workload, timeline);
+///
+/// With `at_futexes` those waits alone are looked at, and messages are put into objects that they are at already.
+pub(crate) fn infer(workload: &mut Workload, timeline: &Timeline, at_futexes: Option<&AtFutexes>) {
+    let channels = match at_futexes {
+        None => channels(workload, timeline),
+        Some(waits) => futexes(workload, timeline, waits),
+    };
+    let progress: Vec<Progress> = timeline.stays.iter().map(|stays| Progress::new(stays)).collect();
+    let first = workload.objects.len();
     let mut inference = Inference {
-        progress: timeline.stays.iter().map(|stays| Progress::new(stays)).collect(),
-        times: (workload.tasks.iter())
-            .map(|task| task.events.iter().map(|event| timeline.time(event.eid)).collect())
-            .collect(),
+        times: times_of(workload, timeline, &progress),
+        locked: workload.tasks.iter().map(|task| locked(&task.events)).collect(),
+        progress,
         places: places(workload),
+        wakes: wakes(workload, timeline),
         edits: vec![Edits::default(); workload.tasks.len()],
         sum: Sum::default(),
         workload,
-        timeline,
     };
     let mut objects = Vec::new();
     for ((_, name), found) in &channels {
-        let object = ObjectId(objects.len() as u32);
-        if inference.channel(found, object) {
+        let fresh = ObjectId((first + objects.len()) as u32);
+        let object = found.object.unwrap_or(fresh);
+        if inference.channel(found, object) && object == fresh {
             let kind = ObjectKind::Channel { capacity: None, start: 0, low: None };
             let sleeper = &inference.workload.tasks[found.sleeper];
             let name = format!("{name}-to-{}-{}", sleeper.name, sleeper.pid);
@@ -183,20 +211,97 @@ pub(crate) fn infer(workload: &mut Workload, timeline: &Timeline) {
     }
     let (mut edits, mut sum) = (inference.edits, inference.sum);
     for edits in &mut edits {
-        edits.inserted.sort_by_key(|insert| (insert.before, insert.length));
+        // at one place what is sent comes first: who receives may have to wait for the answer
+        let receives = |insert: &Insert| matches!(insert.op, ObjectOp::Receive { .. });
+        edits.inserted.sort_by_key(|insert| (insert.before, insert.length, receives(insert)));
     }
     apply(workload, &edits);
     sum.errors.sort_by(f64::total_cmp);
-    let (nr, recorded, inferred) = (objects.len(), sum.recorded, sum.inferred);
+    let (nr, recorded, inferred) = (sum.errors.len(), sum.recorded, sum.inferred);
     let confidence = match sum.errors.get(sum.errors.len() / 2) {
         Some(error) => format!("; the rate of the median channel is known to {:.0} %", 100.0 * error),
         None => format!("; no task was woken {WAITS_MIN} times by tasks of one name"),
     };
-    let note = format!(
-        "inferred: {nr} channels, {recorded} messages that woke, {inferred} that did not{confidence}"
-    );
-    workload.notes.insert("messages".to_string(), note);
-    workload.objects = objects;
+    let (key, what) = match at_futexes {
+        None => ("messages", "channels"),
+        Some(_) => ("messages at futexes", "futexes where one task waits"),
+    };
+    if at_futexes.is_none() || nr > 0 {
+        let note = format!(
+            "inferred: {nr} {what}, {recorded} messages that woke, {inferred} that did not{confidence}"
+        );
+        workload.notes.insert(key.to_string(), note);
+    }
+    workload.objects.append(&mut objects);
+}
+
+/// Waits at futexes by sleeper and futex.
+fn futexes(workload: &Workload, timeline: &Timeline, waits: &AtFutexes) -> BTreeMap<(usize, String), Found> {
+    let mut channels: BTreeMap<(usize, String), Found> = BTreeMap::new();
+    for (sleeper, task) in workload.tasks.iter().enumerate() {
+        for (row, event) in task.events.iter().enumerate() {
+            let Some(wait) = waits.get(&event.eid) else { continue };
+            let wakeup = task.events.get(row + 1).map(|next| &next.kind);
+            let (end, object) = match (&event.kind, wakeup) {
+                (EventKind::Object { op: ObjectOp::Receive { object, .. }, .. }, _) => (None, Some(*object)),
+                (
+                    EventKind::Block { .. },
+                    Some(EventKind::Wakeup(Wakeup::Dependent { event, distance, .. })),
+                ) if wait.object.is_none() => (Some((*event, *distance)), None),
+                _ => continue,
+            };
+            let found = channels.entry((sleeper, format!("futex-{}", wait.futex + 1))).or_default();
+            (found.sleeper, found.object) = (sleeper, object);
+            found.wakers.insert(wait.waker.index());
+            found.waits.push(Wait {
+                row,
+                slept_ns: timeline.time(event.eid),
+                woken_ns: timeline.time(wait.wakeup),
+                waker: wait.waker.index(),
+                end,
+            });
+        }
+    }
+    channels.retain(|_, found| found.waits.len() >= WAITS_MIN);
+    channels
+}
+
+/// When each event was. One that was put in is where its task has had the CPU time that it stands at.
+fn times_of(workload: &Workload, timeline: &Timeline, progress: &[Progress]) -> Vec<Vec<u64>> {
+    let of_task = |(task, events): (usize, &Vec<Event>)| {
+        let progress = progress.get(task);
+        let (mut before, mut woken_at) = (0, 0);
+        let mut times: Vec<u64> = Vec::with_capacity(events.len());
+        for event in events {
+            let known = timeline.known(event.eid);
+            let time = known.unwrap_or_else(|| match (event.kind.length(), progress) {
+                (Some(length), Some(progress)) => progress.when(woken_at + length.as_ns()),
+                _ => before,
+            });
+            before = time.max(before);
+            if event.kind.length().is_none() {
+                woken_at = progress.map_or(0, |progress| progress.at(before));
+            }
+            times.push(before);
+        }
+        times
+    };
+    workload.tasks.iter().map(|task| &task.events).enumerate().map(of_task).collect()
+}
+
+/// Before which of its events a task holds a mutex.
+fn locked(events: &[Event]) -> Vec<bool> {
+    let mut held = 0u32;
+    let of = |event: &Event| {
+        let before = held > 0;
+        match event.kind {
+            EventKind::Object { op: ObjectOp::Lock { .. }, .. } => held += 1,
+            EventKind::Object { op: ObjectOp::Unlock { .. }, .. } => held = held.saturating_sub(1),
+            _ => {}
+        }
+        before
+    };
+    events.iter().map(of).collect()
 }
 
 /// Waits by sleeper and name of the wakers.
@@ -209,19 +314,15 @@ fn channels(workload: &Workload, timeline: &Timeline) -> BTreeMap<(usize, String
             };
             let Wakeup::Dependent { event, task: waker, distance, .. } = *wakeup else { continue };
             let name = workload.tasks[waker.index()].name.clone();
-            let found = channels.entry((sleeper, name)).or_insert_with(|| Found {
-                sleeper,
-                waits: Vec::new(),
-                wakers: BTreeSet::new(),
-            });
+            let found = channels.entry((sleeper, name)).or_default();
+            found.sleeper = sleeper;
             found.wakers.insert(waker.index());
             found.waits.push(Wait {
                 row,
                 slept_ns: timeline.time(pair[0].eid),
                 woken_ns: timeline.time(pair[1].eid),
                 waker: waker.index(),
-                event,
-                distance,
+                end: Some((event, distance)),
             });
         }
     }
@@ -247,6 +348,17 @@ fn places(workload: &Workload) -> HashMap<EventId, usize> {
     places
 }
 
+/// See [`Inference::wakes`]; only ever asked.
+fn wakes(workload: &Workload, timeline: &Timeline) -> HashMap<EventId, Vec<(u64, Span)>> {
+    let mut wakes: HashMap<EventId, Vec<(u64, Span)>> = HashMap::new();
+    for event in workload.tasks.iter().flat_map(|task| &task.events) {
+        if let EventKind::Wakeup(Wakeup::Dependent { event: next, distance, .. }) = event.kind {
+            wakes.entry(next).or_default().push((timeline.time(event.eid), distance));
+        }
+    }
+    wakes
+}
+
 impl Inference<'_> {
     fn cpu_at(&self, task: usize, time_ns: u64) -> u64 {
         self.progress.get(task).map_or(0, |progress| progress.at(time_ns))
@@ -261,7 +373,8 @@ impl Inference<'_> {
     /// Puts one channel in; whether it could be.
     fn channel(&mut self, found: &Found, object: ObjectId) -> bool {
         let waits = &found.waits;
-        if waits.iter().any(|wait| self.places.get(&wait.event).is_none_or(|row| *row == usize::MAX)) {
+        let is_unplaced = |event: &EventId| self.places.get(event).is_none_or(|row| *row == usize::MAX);
+        if waits.iter().filter_map(|wait| wait.end).any(|(event, _)| is_unplaced(&event)) {
             return false;
         }
         let slept: u64 =
@@ -298,10 +411,11 @@ impl Inference<'_> {
 
     /// The recorded wait, and the message that ended it.
     fn put_wait(&mut self, sleeper: usize, wait: Wait, object: ObjectId) {
+        let Some((event, distance)) = wait.end else { return };
         self.edits[sleeper].blocks.insert(wait.row, Some(ObjectOp::Receive { object, amount: 1 }));
-        let before = self.places[&wait.event];
+        let before = self.places[&event];
         let event = &self.workload.tasks[wait.waker].events[before];
-        let length = event.kind.length().unwrap_or(Span::ZERO).saturating_sub(wait.distance);
+        let length = event.kind.length().unwrap_or(Span::ZERO).saturating_sub(distance);
         let op = ObjectOp::Send { object, amount: 1 };
         self.edits[wait.waker].inserted.push(Insert { before, length, op, recorded: Recorded::Awake });
     }
@@ -324,7 +438,8 @@ impl Inference<'_> {
                     break;
                 }
                 let cpu = start + place.saturating_sub(before);
-                sends.push((self.progress[waker].when(cpu).clamp(from_ns, until_ns), waker));
+                let sent_ns = self.progress[waker].when(cpu).clamp(from_ns, until_ns);
+                sends.extend(self.progress[waker].on_cpu(sent_ns).map(|sent_ns| (sent_ns, waker)));
             }
             before += own;
         }
@@ -334,31 +449,55 @@ impl Inference<'_> {
         let own = self.cpu_at(found.sleeper, until_ns).saturating_sub(start);
         for (k, (sent_ns, waker)) in (1..).zip(sends) {
             let amount = u32::try_from(hidden * k / nr - hidden * (k - 1) / nr).unwrap_or(u32::MAX);
-            if !self.insert(waker, sent_ns, ObjectOp::Send { object, amount }) {
+            if sent_ns > until_ns {
                 continue;
             }
             let even_ns = self.progress[found.sleeper].when(start + own * k / (nr + 1));
             let read_ns = even_ns.clamp(sent_ns, until_ns);
-            if self.insert(found.sleeper, read_ns, ObjectOp::Receive { object, amount }) {
-                self.sum.inferred += u64::from(amount);
-            }
+            let Some(sent) = self.place(waker, sent_ns, false) else { continue };
+            let Some(read) = self.place(found.sleeper, read_ns, true) else { continue };
+            let insert = |(before, length), op| Insert { before, length, op, recorded: Recorded::Awake };
+            self.edits[waker].inserted.push(insert(sent, ObjectOp::Send { object, amount }));
+            self.edits[found.sleeper].inserted.push(insert(read, ObjectOp::Receive { object, amount }));
+            self.sum.inferred += u64::from(amount);
         }
     }
 
-    /// Puts an operation where the task was at this instant; whether it was anywhere.
-    fn insert(&mut self, task: usize, time_ns: u64, op: ObjectOp) -> bool {
+    /// Before which event a task was at this instant, and at what CPU time; `None`: it was nowhere, or it would receive
+    /// with a mutex. (Who has one and waits for a message could wait for a task that waits for the mutex.)
+    ///
+    /// A call's time is that of its return, and it takes effect before. So who may be within one that sends receives
+    /// behind it: else it would wait with a message that is out already.
+    fn place(&self, task: usize, time_ns: u64, receives: bool) -> Option<(usize, Span)> {
         let (events, times) = (&self.workload.tasks[task].events, &self.times[task]);
         let mut before = times.partition_point(|time| *time < time_ns);
         // at the very instant of its wakeup: after it
         while events.get(before).is_some_and(|event| event.kind.length().is_none()) {
             before += 1;
         }
-        let Some(end) = events.get(before).and_then(|event| event.kind.length()) else { return false };
-        let woken = events[..before].iter().rposition(|event| event.kind.length().is_none());
-        let since_ns = woken.map_or(0, |row| self.timeline.time(events[row].eid));
-        let since = self.cpu_at(task, since_ns);
-        let length = Span::from_ns(self.cpu_at(task, time_ns).saturating_sub(since)).min(end);
-        self.edits[task].inserted.push(Insert { before, length, op, recorded: Recorded::Awake });
-        true
+        let last = before.checked_sub(1);
+        let least = last.and_then(|row| events[row].kind.length()).unwrap_or(Span::ZERO);
+        let since = self.cpu_at(task, last.map_or(0, |row| times[row]));
+        let mut length = least + Span::from_ns(self.cpu_at(task, time_ns).saturating_sub(since));
+        if receives
+            && let EventKind::Object { op: ObjectOp::Send { .. }, length: at, .. } = events.get(before)?.kind
+        {
+            (before, length) = (before + 1, length.max(at));
+        }
+        let next = events.get(before)?;
+        let end = next.kind.length()?;
+        if receives {
+            // behind whom it has woken before
+            let woken =
+                self.wakes.get(&next.eid).into_iter().flatten().filter(|(at_ns, _)| *at_ns <= time_ns);
+            let behind = |(_, distance): &(u64, Span)| end.saturating_sub(*distance) + Span::from_ns(1);
+            let least = woken.map(behind).max().unwrap_or(Span::ZERO);
+            if least > end {
+                return None;
+            }
+            length = length.max(least);
+        }
+        let is_unsafe = receives && self.locked[task][before];
+        (!is_unsafe).then_some((before, length.min(end)))
     }
 }

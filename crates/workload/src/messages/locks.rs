@@ -14,6 +14,8 @@
 //! A futex without functions, also that of a condition, becomes a semaphore if one task alone waits there, its wakers
 //! never do, and each wakeup woke a recorded wait. Otherwise its waits stay recorded blocks: a task could take what it
 //! put in itself, or what another one needs to go on, and the replay could end in a deadlock that the program has not.
+//! A wakeup that found its task awake is no call of `futex`. Those are inferred ([`inferred`](super::inferred)), but for
+//! locks: who waits for one expects a certain value there.
 //! A recorded block of a task that holds a mutex lets it go meanwhile ([`held`](super::held)).
 //! What contradicts itself (a lock by who holds it, an unlock by who does not) is left out and counted.
 
@@ -69,8 +71,13 @@ pub(super) struct Locks {
     levels: BTreeMap<u32, (i64, i64)>,
     /// A task's last taking, and what was left then, until it is known whether it slept.
     taking: HashMap<usize, (u32, i64)>,
+    /// How often tasks waited at each futex for a contended lock to be free, and how often for something else.
+    expected: BTreeMap<u32, (u64, u64)>,
     counts: Counts,
 }
+
+/// What a futex holds whose lock is had and waited for: in glibc, in Rust's library and in Go's runtime alike.
+const CONTENDED: u32 = 2;
 
 /// Calls that leave no operation.
 #[derive(Clone, Copy, Debug, Default)]
@@ -135,6 +142,8 @@ pub(super) fn op_of_call(channels: &mut Channels, task: usize, call: SyncCall) -
         FutexWoken => {
             let object = futex(channels, task, call.key);
             channels.locks.taking.remove(&task);
+            let (locks, others) = channels.locks.expected.entry(object.0).or_default();
+            *(if call.value == CONTENDED { locks } else { others }) += 1;
             ObjectOp::Receive { object, amount: 1 }
         }
         FutexChanged => {
@@ -251,6 +260,8 @@ pub(super) struct Settled {
     pub tasks: Vec<TaskLocks>,
     /// Locks that one task alone uses.
     pub private: u64,
+    /// Futexes where one task alone waits, and its wakers never do.
+    pub alone: Vec<bool>,
 }
 
 /// The same, of one task.
@@ -327,12 +338,17 @@ struct Users {
 /// Puts the operations at futexes and locks in order: what is used alone goes, what contradicts itself is counted.
 pub(super) fn settle(workload: &mut Workload, channels: &Channels) -> Settled {
     link(workload, channels);
-    let users = users(workload, channels);
+    let mut users = users(workload, channels);
+    if unite_alone(workload, channels, &users) {
+        users = self::users(workload, channels);
+    }
     let mut settled = Settled::default();
     for (row, (seen, of)) in channels.list.iter().zip(&users).enumerate() {
         // where several wait, one could take what another needs to go on
         let is_alone = of.waiters.len() == 1 && of.wakers.is_disjoint(&of.waiters);
         let waited_alike = is_alone && of.waited == of.woken;
+        let is_futex = seen.kind == SeenKind::Sync(SyncKind::Futex);
+        settled.alone.push(is_alone && is_futex && !is_lock_like(channels, row as u32));
         let parties = u64::from(seen.room);
         let (level, least) = channels.locks.levels.get(&(row as u32)).copied().unwrap_or((0, 0));
         let is_counted = matches!(seen.kind, SeenKind::Sync(SyncKind::Semaphore));
@@ -419,6 +435,39 @@ fn link(workload: &mut Workload, channels: &Channels) {
             object.0 = find(&first, object.0);
         }
     }
+}
+
+/// Whether most waits at a futex were for a lock to be free. Who takes it without a wait sends nobody anything.
+fn is_lock_like(channels: &Channels, row: u32) -> bool {
+    channels.locks.expected.get(&row).is_some_and(|(locks, others)| locks > others)
+}
+
+/// A task waits at one place at a time. So futexes where it alone waits, and that the same tasks wake, are one to it:
+/// a condition has two that take turns. Whether there were any.
+fn unite_alone(workload: &mut Workload, channels: &Channels, users: &[Users]) -> bool {
+    let mut first: BTreeMap<(usize, Option<u32>, &BTreeSet<usize>), u32> = BTreeMap::new();
+    let mut into: BTreeMap<u32, u32> = BTreeMap::new();
+    for ((row, seen), of) in (0..).zip(&channels.list).zip(users) {
+        let Some(waiter) = of.waiters.first().filter(|_| of.waiters.len() == 1) else { continue };
+        let is_its_own = seen.kind == SeenKind::Sync(SyncKind::Futex)
+            && !of.wakers.contains(waiter)
+            && barrier_of(channels, row).is_none();
+        if is_its_own && !is_lock_like(channels, row) {
+            let parent = channels.locks.parents.get(&row).copied();
+            let to = *first.entry((*waiter, parent, &of.wakers)).or_insert(row);
+            into.extend((to != row).then_some((row, to)));
+        }
+    }
+    for event in workload.tasks.iter_mut().flat_map(|task| &mut task.events) {
+        if let EventKind::Object {
+            op: ObjectOp::Send { object, .. } | ObjectOp::Receive { object, .. }, ..
+        } = &mut event.kind
+            && let Some(to) = into.get(&object.0)
+        {
+            object.0 = *to;
+        }
+    }
+    !into.is_empty()
 }
 
 fn users(workload: &Workload, channels: &Channels) -> Vec<Users> {

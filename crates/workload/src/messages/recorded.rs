@@ -241,9 +241,30 @@ pub(super) fn op_of(event: &Event) -> Option<ObjectOp> {
     }
 }
 
-/// Turns operations that were derived one by one into channels with waits. Gives what it costs to interrupt an idle
-/// CPU.
-pub(crate) fn put_in(workload: &mut Workload, channels: &mut Channels) -> Span {
+/// What [`put_in`] has found beside objects.
+pub(crate) struct PutIn {
+    /// What it costs to interrupt an idle CPU.
+    pub kick: Span,
+    pub at_futexes: AtFutexes,
+}
+
+/// Recorded waits at futexes where one task alone waits, by what was their BLOCK.
+pub(crate) type AtFutexes = BTreeMap<EventId, AtFutex>;
+
+/// One of them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AtFutex {
+    /// Its WAKEUP, which may be gone.
+    pub wakeup: EventId,
+    pub waker: TaskId,
+    /// A number of the futex.
+    pub futex: u32,
+    /// The object that it is, if it is one.
+    pub object: Option<ObjectId>,
+}
+
+/// Turns operations that were derived one by one into channels with waits.
+pub(crate) fn put_in(workload: &mut Workload, channels: &mut Channels) -> PutIn {
     let nr_unfinished = super::unfinished::finish(workload, channels);
     let parted = super::readers::part(workload, channels);
     let channels = &*channels;
@@ -313,7 +334,11 @@ pub(crate) fn put_in(workload: &mut Workload, channels: &mut Channels) -> Span {
         let text = format!("{kick}, paid by who wakes: kick in a file of costs");
         workload.notes.insert("interrupting an idle CPU".to_string(), text);
     }
-    kick
+    let mut at_futexes = waits.at_futexes;
+    for wait in at_futexes.values_mut() {
+        wait.object = rows[wait.futex as usize];
+    }
+    PutIn { kick, at_futexes }
 }
 
 /// What there is, for the notes of the workload.
@@ -547,6 +572,12 @@ fn edits_of(
         else {
             continue;
         };
+        if let Some(ObjectOp::Receive { object, .. }) = op_of_call(events, row + 2)
+            && settled.alone[object.0 as usize]
+        {
+            let wait = AtFutex { wakeup: pair[1].eid, waker: *waker, futex: object.0, object: None };
+            waits.at_futexes.insert(pair[0].eid, wait);
+        }
         let Some(place) = places.get(event) else { continue };
         let exits = |by: ObjectOp| {
             let kind = channels.list[by.object().0 as usize].kind;
@@ -626,6 +657,14 @@ pub(super) fn waits_for(events: &[Event], from: usize, wanted: (ObjectId, bool))
         }
     }
     None
+}
+
+/// The operation of the call that a block before `from` was in, or of the next one.
+fn op_of_call(events: &[Event], from: usize) -> Option<ObjectOp> {
+    let ends = |event: &&Event| {
+        matches!(event.kind, EventKind::Object { .. } | EventKind::Fork { .. } | EventKind::Exit { .. })
+    };
+    events.get(from..)?.iter().find(ends).and_then(op_of)
 }
 
 /// Bytes of a pipe's page.

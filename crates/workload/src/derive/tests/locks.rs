@@ -291,3 +291,54 @@ fn who_joins_a_thread_waits_for_its_end() {
     assert_eq!((life(&workload, 1), life(&workload, 2)), ("F2 R4* E8".into(), "S8 E8".into()));
     assert!(workload.objects[0].name.starts_with("thread-end"), "{:?}", workload.objects);
 }
+
+/// 20 times in turn 1 runs for 10 us and wakes 2 at a futex, which runs for 5 us. Once more 2 runs for 45 us, while 1 runs,
+/// too, and wakes nobody. The futex is one of two, as in a condition, and `expected` is there when 2 waits.
+fn woken_at_futexes(expected: u32) -> Workload {
+    let mut trace = Trace::two();
+    trace.switch(1, 1, 2, 'S', 0);
+    let mut now = 1;
+    for round in 0..20 {
+        now += 10;
+        let futex = 91 + round % 2;
+        trace.waking(now, 0, 1, 2).sync(now + 1, 0, 1, futex, SyncOp::FutexWake).switch(
+            now + 1,
+            1,
+            0,
+            'R',
+            2,
+        );
+        trace.sync_with(now + 2, 1, 2, (futex, 0), SyncOp::FutexWoken, expected);
+        now += if round == 10 { 45 } else { 5 };
+        trace.switch(now, 1, 2, 'S', 0);
+    }
+    trace.waking(now + 10, 0, 1, 2).sync(now + 11, 0, 1, 91, SyncOp::FutexWake).switch(
+        now + 11,
+        1,
+        0,
+        'R',
+        2,
+    );
+    trace.sync_with(now + 12, 1, 2, (91, 0), SyncOp::FutexWoken, expected);
+    trace.switch(now + 14, 1, 2, 'X', 0).switch(now + 15, 0, 1, 'X', 0);
+    derive(&trace)
+}
+
+#[test]
+fn a_waker_at_a_futex_is_taken_to_go_on_while_its_sleeper_is_awake() {
+    let workload = woken_at_futexes(0);
+    assert_eq!(workload.objects.len(), 1, "two futexes of one condition are one: {:?}", workload.objects);
+    let (waker, sleeper) = (life(&workload, 1), life(&workload, 2));
+    let nr = |life: &str, what: &dyn Fn(&str) -> bool| life.split(' ').filter(|word| what(word)).count();
+    let slept = nr(&sleeper, &|word| word.starts_with('R') && word.ends_with('*'));
+    let awake = nr(&sleeper, &|word| word.starts_with('R') && !word.ends_with('*'));
+    assert_eq!((slept, nr(&waker, &|word| word.starts_with('S'))), (21, 21 + awake), "{waker}; {sleeper}");
+    assert!((3..=9).contains(&awake), "4 in 45 us, and what is left over of other rounds: {sleeper}");
+    let note = &workload.notes["messages at futexes"];
+    assert!(note.starts_with("inferred: 1 futexes where one task waits, 21 messages that woke, "), "{note}");
+    // nobody sends anything to who finds a lock free
+    let lock = woken_at_futexes(2);
+    let is_awake = |word: &str| word.starts_with('R') && !word.ends_with('*');
+    assert_eq!(nr(&life(&lock, 2), &is_awake), 0, "{}", life(&lock, 2));
+    assert!(!lock.notes.contains_key("messages at futexes"), "{:?}", lock.notes);
+}
