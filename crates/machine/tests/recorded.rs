@@ -75,8 +75,8 @@ impl Seen {
     }
 }
 
-/// Tasks send and receive at random; who finds nothing sleeps until somebody sends. With `parks` each also waits at a futex
-/// of its own until another has woken it there once, now or before.
+/// Tasks send and receive at random; who finds nothing sleeps until somebody sends. With `parks` each also waits at a
+/// futex of its own until another has woken it there once, now or before.
 fn recorded(seed: u64, parks: bool, messages: Messages) -> Workload {
     let mut random = Random::new(seed);
     let mut below = move |n: u64| random.below(n);

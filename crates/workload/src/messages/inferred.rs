@@ -17,8 +17,8 @@
 //! A waker that waits for room is a sleeper too, woken by its reader: what a pipe holds shows in how far the one may be
 //! ahead of the other. Wakers of one name make one channel per sleeper.
 //!
-//! Where futexes were recorded, a channel is a futex at which one task alone waits. It has its recorded messages already,
-//! and only those that woke nobody are put in.
+//! Where futexes were recorded, a channel is a futex at which one task alone waits. It has its recorded messages
+//! already, and only those that woke nobody are put in.
 
 use super::edit::{Edits, Insert, apply};
 use super::recorded::AtFutexes;

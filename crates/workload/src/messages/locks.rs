@@ -14,8 +14,8 @@
 //! A futex without functions, also that of a condition, becomes a semaphore if one task alone waits there, its wakers
 //! never do, and each wakeup woke a recorded wait. Otherwise its waits stay recorded blocks: a task could take what it
 //! put in itself, or what another one needs to go on, and the replay could end in a deadlock that the program has not.
-//! A wakeup that found its task awake is no call of `futex`. Those are inferred ([`inferred`](super::inferred)), but for
-//! locks: who waits for one expects a certain value there.
+//! A wakeup that found its task awake is no call of `futex`. Those are inferred ([`inferred`](super::inferred)), but
+//! for locks: who waits for one expects a certain value there.
 //! A recorded block of a task that holds a mutex lets it go meanwhile ([`held`](super::held)).
 //! What contradicts itself (a lock by who holds it, an unlock by who does not) is left out and counted.
 

@@ -292,8 +292,8 @@ fn who_joins_a_thread_waits_for_its_end() {
     assert!(workload.objects[0].name.starts_with("thread-end"), "{:?}", workload.objects);
 }
 
-/// 20 times in turn 1 runs for 10 us and wakes 2 at a futex, which runs for 5 us. Once more 2 runs for 45 us, while 1 runs,
-/// too, and wakes nobody. The futex is one of two, as in a condition, and `expected` is there when 2 waits.
+/// 20 times in turn 1 runs for 10 us and wakes 2 at a futex, which runs for 5 us. Once more 2 runs for 45 us, while 1
+/// runs, too, and wakes nobody. The futex is one of two, as in a condition, and `expected` is there when 2 waits.
 fn woken_at_futexes(expected: u32) -> Workload {
     let mut trace = Trace::two();
     trace.switch(1, 1, 2, 'S', 0);
