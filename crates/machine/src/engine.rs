@@ -47,7 +47,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use checks::{SPINS_MAX, spins_for_ever};
-use rounds::PutOff;
+use rounds::{Pollers, PutOff};
 use steer::Steer;
 use steps::Act;
 
@@ -288,6 +288,7 @@ pub struct Machine<K: Kernel, O: Order = FirstPosted> {
     pays_at_objects: bool,
     /// Of each task; empty if no answers are put off.
     put_off: Vec<PutOff>,
+    pollers: Pollers,
 }
 
 /// Whether a CPU is idle.
@@ -368,6 +369,7 @@ impl<K: Kernel, O: Order> Machine<K, O> {
             woke: (TaskId::IDLE, CpuId(0)),
             pays_at_objects: false,
             put_off: vec![PutOff::default(); if program.has_questions() { program.tasks.len() } else { 0 }],
+            pollers: Pollers::new(&program),
             program: Arc::new(program),
             actions: Vec::new(),
             masks: Vec::new(),

@@ -368,6 +368,36 @@ impl Objects {
             && state.level >= before + u64::from(amount)
     }
 
+    /// The same, when so much more has come.
+    pub fn will_hold(&self, op: ObjectOp, more: u32) -> bool {
+        let ObjectOp::Receive { object, amount } = op else { return false };
+        let state = &self.states[object.0 as usize];
+        let is_free = !state.is_special && state.line.is_empty() && state.is_stream && amount != ALL;
+        is_free && state.level + u64::from(more) >= amount.into()
+    }
+
+    /// Whether a task is in no operation.
+    pub fn begins(&self, task: TaskId) -> bool {
+        self.visits[task.index()].stage == Stage::Begins
+    }
+
+    /// Whether a task sleeps for all that it wants of a stream: it has taken nothing yet.
+    pub fn awaits_all_of(&self, task: TaskId, op: ObjectOp) -> bool {
+        let ObjectOp::Receive { object, amount } = op else { return false };
+        let visit = &self.visits[task.index()];
+        let is_there = visit.stage == Stage::Asleep && visit.object == object.0 && visit.takes;
+        is_there && visit.left == amount && amount != ALL
+    }
+
+    /// A task that sleeps for what a stream holds sleeps for this instead.
+    pub fn awaits_instead(&mut self, task: TaskId, op: ObjectOp) {
+        let ObjectOp::Receive { object, amount } = op else { return };
+        let visit = &mut self.visits[task.index()];
+        self.states[visit.object as usize].line.remove(task);
+        (visit.object, visit.left) = (object.0, amount);
+        self.states[object.0 as usize].line.push_back(task);
+    }
+
     /// A task that was woken in line goes on. Whether it is for what a stream holds, and has got all of it now: then
     /// its operation is over; else nothing has changed.
     #[inline(always)]

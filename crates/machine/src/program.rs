@@ -453,6 +453,12 @@ impl Program {
         self.acts.iter().any(|act| act.puts_off)
     }
 
+    /// What is asked for by a question whose answer may be put off, if this is one.
+    pub(crate) fn question(&self, code: Code) -> Option<ObjectOp> {
+        let Code::Object(act) = code else { return None };
+        self.acts.get(act as usize).filter(|act| act.puts_off).map(|act| act.op)
+    }
+
     /// Marks the questions of the task that begins at this step, which is the last so far.
     fn mark_questions(&mut self, first_step: usize) {
         let op_of = |step: Step| match step.code() {
@@ -465,11 +471,8 @@ impl Program {
         };
         let is_question = |steps: &&[Step]| {
             let [question, answer, next] = [steps[0], steps[1], steps[2]].map(op_of);
-            let has_room = |op: ObjectOp| match op {
-                ObjectOp::Send { object, .. } => self.objects[object.0 as usize].kind.has_always_room(),
-                _ => false,
-            };
-            question.is_some_and(is_polled) && answer.is_some_and(has_room) && next.is_some_and(is_polled)
+            let is_answer = matches!(answer, Some(ObjectOp::Send { .. }));
+            question.is_some_and(is_polled) && is_answer && next.is_some_and(is_polled)
         };
         let places: Vec<usize> = self.steps[first_step..]
             .windows(3)

@@ -144,6 +144,73 @@ fn a_poller_answers_when_no_more_questions_are_there() {
     assert_eq!(drawn(4, &two).iter().map(|(end_ms, _)| *end_ms).collect::<Vec<_>>(), [1, 7, 7, 7]);
 }
 
+// ms        0         1
+//           012345678901234
+// client 1  ==========qa=q=a=     its question comes late
+// client 2  =qa=qzzzzzzzzzzza=    is answered at 2, not at 12, though the program has client 1's question first
+// server    z=zzzzzzzz===.==      1 ms for each answer
+#[test]
+fn a_poller_takes_the_question_that_comes_first() {
+    let lines = |polled: &str| {
+        let mut lines = format!("OBJECT q1 stream {polled}\nOBJECT q2 stream {polled}\n");
+        lines += "OBJECT a1 stream\nOBJECT a2 stream\n";
+        lines += &[1, 2, 3].map(|pid| format!("- INIT 0 0 {pid} runnable\n")).concat();
+        lines += &"- RECV 3 +0 q1\n- SEND 3 +1ms a1\n- RECV 3 +0 q2\n- SEND 3 +1ms a2\n".repeat(2);
+        lines += "- SEND 1 +10ms q1\n- RECV 1 +0 a1\n- SEND 1 +1ms q1\n- RECV 1 +0 a1\n";
+        lines += &"- SEND 2 +1ms q2\n- RECV 2 +0 a2\n".repeat(2);
+        lines + &[1, 2, 3].map(|pid| format!("- EXIT {pid} +1ms\n")).concat()
+    };
+    // when client 2 has an answer
+    let woken = |polled: &str| {
+        let (outcome, records) = run("fifo", 3, &text(&lines(polled)));
+        assert_eq!(outcome.end, End::AllDone);
+        let wakeups = records.iter().filter(|r| r.kind() == Some(Kind::Wakeup) && r.task() == TaskId(1));
+        wakeups.map(|r| r.time_ns / 1_000_000).collect::<Vec<_>>()
+    };
+    // (its second question is the program's last one, and has no other behind it to change places with)
+    assert_eq!((woken("polled"), woken("")), (vec![2, 14], vec![12, 14]));
+}
+
+/// Several clients ask in random order, some of them twice before they take an answer. Whatever the order in which a
+/// poller's program has their questions, all are answered, and nothing is forced.
+#[test]
+fn every_question_of_a_poller_is_answered() {
+    for seed in 0..400 {
+        let mut random = Random::new(seed);
+        let mut below = move |n: u64| random.below(n);
+        let (nr_clients, nr_each) = (1 + below(4), 1 + below(8));
+        let server = nr_clients + 1;
+        let mut lines = String::new();
+        for client in 1..=nr_clients {
+            lines += &format!("OBJECT q{client} stream polled\nOBJECT a{client} stream\n");
+        }
+        (1..=server).for_each(|pid| lines += &format!("- INIT 0 0 {pid} runnable\n"));
+        for client in 1..=nr_clients {
+            let nr_together = 1 + below(nr_each);
+            let mut asked = 0;
+            while asked < nr_each {
+                let nr = nr_together.min(nr_each - asked);
+                for _ in 0..nr {
+                    lines += &format!("- SEND {client} +{}us q{client} 3\n", below(60));
+                }
+                lines += &format!("- RECV {client} +{}us a{client}\n", below(5)).repeat(nr as usize);
+                asked += nr;
+            }
+        }
+        let mut left: Vec<u64> = (1..=nr_clients).flat_map(|client| vec![client; nr_each as usize]).collect();
+        while !left.is_empty() {
+            let client = left.swap_remove(below(left.len() as u64) as usize);
+            let (before, after) = (below(20), below(20));
+            lines +=
+                &format!("- RECV {server} +{before}us q{client} 3\n- SEND {server} +{after}us a{client}\n");
+        }
+        (1..=server).for_each(|pid| lines += &format!("- EXIT {pid} +1us\n"));
+        let (sched, nr_cpus) = (if below(2) == 0 { "fifo" } else { "rr" }, 1 + below(4) as u32);
+        let (outcome, _) = run(sched, nr_cpus, &text(&lines));
+        assert_eq!((outcome.end, outcome.waits_forced), (End::AllDone, 0), "seed {seed}\n{lines}");
+    }
+}
+
 // ms       0         1
 //          01234567
 // reader   =zwzwzw=X          RECV 3: each piece wakes it, and it sleeps for the rest

@@ -82,7 +82,7 @@ fn cases(cases: u32) -> ProptestConfig {
 }
 
 proptest! {
-    #![proptest_config(cases(600))]
+    #![proptest_config(cases(250))]
 
     #[test]
     fn hand_written(which in any::<prop::sample::Index>(), changes in prop::collection::vec(change(), 1..6)) {

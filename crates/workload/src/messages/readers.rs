@@ -20,7 +20,8 @@
 //!
 //! Where one of several readers polls, nobody waits at that channel: its threads take what comes, and where nothing is
 //! there they go on with something else (Go parks a goroutine, and its thread runs another one). Such a channel is left
-//! out.
+//! out, if a reader comes back to it after another one. Else it is several connections: a socket that is closed leaves
+//! its place in the kernel's memory, and with it its number, to one that somebody else opens.
 
 use super::recorded::{Channels, SeenKind, op_of};
 use crate::{Event, EventId, EventKind, ObjectId, ObjectOp, Recorded, Workload};
@@ -41,6 +42,15 @@ impl Ends {
     fn has_several_receivers(&self) -> bool {
         let first = self.receives.first().map(|(_, place, _)| place.0);
         !self.sends.is_empty() && self.receives.iter().any(|(_, place, _)| Some(place.0) != first)
+    }
+
+    /// Whether one that has received receives again after another one. Receipts are in order.
+    fn take_turns(&self) -> bool {
+        let mut gone: BTreeSet<usize> = BTreeSet::new();
+        self.receives.windows(2).any(|pair| {
+            let [(_, (before, _), _), (_, (now, _), _)] = [pair[0], pair[1]];
+            before != now && (gone.insert(before), gone.contains(&now)).1
+        })
     }
 }
 
@@ -72,14 +82,18 @@ pub(super) fn part(workload: &mut Workload, channels: &mut Channels) -> Parted {
         }
     }
     ends.retain(|_, of| of.has_several_receivers());
-    let polls = |of: &Ends| of.receives.iter().any(|(_, place, _)| channels.pollers.contains(&place.0));
+    for of in ends.values_mut() {
+        of.sends.sort_unstable();
+        of.receives.sort_unstable();
+    }
+    let polls = |of: &Ends| {
+        of.take_turns() && of.receives.iter().any(|(_, place, _)| channels.pollers.contains(&place.0))
+    };
     let loose: BTreeSet<usize> =
         ends.iter().filter(|(_, of)| polls(of)).map(|(channel, _)| *channel as usize).collect();
     ends.retain(|channel, _| !loose.contains(&(*channel as usize)));
     let mut parted: BTreeMap<Place, Vec<(ObjectId, u32)>> = BTreeMap::new();
-    for (channel, of) in &mut ends {
-        of.sends.sort_unstable();
-        of.receives.sort_unstable();
+    for (channel, of) in &ends {
         let mut own: BTreeMap<Option<usize>, ObjectId> = BTreeMap::new();
         let seen = channels.list[*channel as usize];
         let mut object = |receiver: Option<usize>| {

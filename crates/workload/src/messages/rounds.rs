@@ -13,12 +13,12 @@
 //!
 //! The same of clients that keep several questions on their way. The CPU time before each operation stays with it. A
 //! round is receipts from several, all but the first without a sleep, and behind them at least as many SENDs with
-//! nothing between. The SENDs are at channels that have always room: one that waits for room keeps its place, since
-//! who makes room may wait for the receipts. A server that answers each question before it takes the next one has no
-//! such rounds, and stays as it is.
+//! nothing between. The SENDs are at channels that have always room, or that never held more than an eighth of their
+//! room: one that waits for room keeps its place, since who makes room may wait for the receipts. A server that answers
+//! each question before it takes the next one has no such rounds, and stays as it is.
 
 use super::recorded::{op_of, side};
-use crate::{Event, EventId, EventKind, Object, ObjectId, ObjectOp, Recorded, Workload};
+use crate::{Event, EventId, EventKind, Object, ObjectId, ObjectKind, ObjectOp, Recorded, Workload};
 use schedlab_units::Span;
 use std::collections::BTreeSet;
 
@@ -26,6 +26,8 @@ use std::collections::BTreeSet;
 const TOGETHER_MIN: usize = 16;
 /// A server that answers one by one has found at most so many more questions there after an answer.
 const SINGLY_PER_TOGETHER: usize = 8;
+/// A channel that held at most one part in so many of what it can hold never lacked room.
+const ROOM_PER_LEVEL: i64 = 8;
 
 /// Operations that follow another one of the same kind at the same channel: a client that reads a head and then a body,
 /// or connects and then writes, has one question there and not two. Asked before channels of a poller are merged.
@@ -52,11 +54,12 @@ pub(super) fn repeated(workload: &Workload, pollers: &BTreeSet<usize>) -> BTreeS
 pub(super) fn part(workload: &mut Workload, pollers: &BTreeSet<usize>, repeated: &BTreeSet<EventId>) -> u64 {
     let mut nr = 0;
     let mut polled: BTreeSet<ObjectId> = BTreeSet::new();
+    let roomy = if pollers.is_empty() { Vec::new() } else { roomy(workload) };
     for task in pollers {
         let events = &mut workload.tasks[*task].events;
-        let rounds = rounds_of(events, &workload.objects, repeated);
+        let rounds = rounds_of(events, &roomy, repeated);
         let together: usize = rounds.iter().map(|(_, asked)| asked - 1).sum();
-        if together < TOGETHER_MIN || together * SINGLY_PER_TOGETHER < singly(events, &workload.objects) {
+        if together < TOGETHER_MIN || together * SINGLY_PER_TOGETHER < singly(events, &roomy) {
             continue;
         }
         for (first, asked) in rounds {
@@ -71,13 +74,39 @@ pub(super) fn part(workload: &mut Workload, pollers: &BTreeSet<usize>, repeated:
     nr
 }
 
+/// Which objects have always room, or had by far enough in the recording. Events are numbered in order of time.
+fn roomy(workload: &Workload) -> Vec<bool> {
+    let mut moves: Vec<(EventId, ObjectId, i64)> = Vec::new();
+    for event in workload.tasks.iter().flat_map(|task| &task.events) {
+        match op_of(event) {
+            Some(ObjectOp::Send { object, amount }) => moves.push((event.eid, object, amount.into())),
+            Some(ObjectOp::Receive { object, amount }) => moves.push((event.eid, object, -i64::from(amount))),
+            _ => {}
+        }
+    }
+    moves.sort_unstable();
+    let mut levels = vec![(0i64, 0i64); workload.objects.len()];
+    for (_, object, change) in moves {
+        let (level, most) = &mut levels[object.0 as usize];
+        *level = level.saturating_add(change);
+        *most = (*level).max(*most);
+    }
+    let is_roomy = |(object, (_, most)): (&Object, &(i64, i64))| match object.kind {
+        ObjectKind::Stream { capacity: Some(capacity), start, .. } => {
+            (most + i64::from(start)).saturating_mul(ROOM_PER_LEVEL) <= i64::from(capacity)
+        }
+        kind => kind.has_always_room(),
+    };
+    workload.objects.iter().zip(&levels).map(is_roomy).collect()
+}
+
 /// Where rounds of several questions begin, and of how many.
-fn rounds_of(events: &[Event], objects: &[Object], repeated: &BTreeSet<EventId>) -> Vec<(usize, usize)> {
+fn rounds_of(events: &[Event], roomy: &[bool], repeated: &BTreeSet<EventId>) -> Vec<(usize, usize)> {
     let is_new = |event: &Event| !repeated.contains(&event.eid);
     let (mut rounds, mut row) = (Vec::new(), 0);
     while row < events.len() {
         let asked = questions(&events[row..]);
-        let is_round = asked > 1 && answers(&events[row + asked..], objects) >= asked;
+        let is_round = asked > 1 && answers(&events[row + asked..], roomy) >= asked;
         if is_round && events[row..row + 2 * asked].iter().all(is_new) {
             rounds.push((row, asked));
             row += asked;
@@ -88,10 +117,10 @@ fn rounds_of(events: &[Event], objects: &[Object], repeated: &BTreeSet<EventId>)
 }
 
 /// How often a question was there when the one before had been answered.
-fn singly(events: &[Event], objects: &[Object]) -> usize {
+fn singly(events: &[Event], roomy: &[bool]) -> usize {
     let is_one = |three: &&[Event]| {
         let is_next_there = matches!(three[2].kind, EventKind::Object { recorded: Recorded::Awake, .. });
-        is_next_there && questions(&three[..1]) + answers(&three[1..2], objects) + questions(&three[2..]) == 3
+        is_next_there && questions(&three[..1]) + answers(&three[1..2], roomy) + questions(&three[2..]) == 3
     };
     events.windows(3).filter(is_one).count()
 }
@@ -108,9 +137,9 @@ fn questions(events: &[Event]) -> usize {
 }
 
 /// How many SENDs follow one another here that never wait.
-fn answers(events: &[Event], objects: &[Object]) -> usize {
+fn answers(events: &[Event], roomy: &[bool]) -> usize {
     let is_one = |event: &&Event| match op_of(event) {
-        Some(ObjectOp::Send { object, .. }) => objects[object.0 as usize].kind.has_always_room(),
+        Some(ObjectOp::Send { object, .. }) => roomy[object.0 as usize],
         _ => false,
     };
     events.iter().take_while(is_one).count()

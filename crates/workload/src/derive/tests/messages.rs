@@ -336,10 +336,11 @@ fn a_wait_for_a_child_ends_with_the_child() {
 // cpu1   222r2E333r3E444444r4E          each takes 50
 #[test]
 fn of_several_readers_each_gets_what_it_got_in_the_recording() {
-    let of = |polls: bool| {
+    // `last`: who is the third
+    let of = |polls: bool, last: i32| {
         let mut trace = Trace::default();
         trace.switch(0, 0, 0, 'R', 1).switch(0, 1, 0, 'R', 2).call(3, 0, 1, 77, Direction::Send, 100);
-        for (pid, from, read, until) in [(2, 0, 4, 6), (3, 6, 10, 12), (4, 12, 19, 21)] {
+        for (pid, from, read, until) in [(2, 0, 4, 6), (3, 6, 10, 12), (last, 12, 19, 21)] {
             if polls && pid == 3 {
                 trace.push(from + 1, 1, pid, Context::Task, SchedEvent::Polled);
             }
@@ -347,12 +348,16 @@ fn of_several_readers_each_gets_what_it_got_in_the_recording() {
                 trace.call(9, 0, 1, 77, Direction::Send, 50);
             }
             trace.call(read, 1, pid, 77, Direction::Receive, 50);
-            trace.switch(until, 1, pid, 'X', if pid < 4 { pid + 1 } else { 0 });
+            let next = [3, last, 0][[6, 12, 21].iter().position(|at| *at == until).unwrap()];
+            trace.switch(until, 1, pid, if pid == last && until < 21 { 'R' } else { 'X' }, next);
         }
         trace.switch(24, 0, 1, 'X', 0);
         derive(&trace, Messages::Recorded)
     };
-    let (reads, polls) = (of(false), of(true));
+    let (reads, polls) = (of(false, 4), of(true, 2));
+    // one after another is several connections, whether one polls or not
+    let one_by_one = of(true, 4);
+    assert_eq!((&one_by_one.tasks, &one_by_one.objects), (&reads.tasks, &reads.objects));
     assert_eq!(life(task(&reads, 1)), "S50@3 S50@3 S50@9 E24");
     let names = ["r50@4 E6", "r50@4 E6", "r50@7 E9"];
     assert_eq!([2, 3, 4].map(|pid| life(task(&reads, pid))), names);
@@ -370,7 +375,7 @@ fn of_several_readers_each_gets_what_it_got_in_the_recording() {
     assert_eq!(reads.objects.iter().map(room).collect::<Vec<_>>(), [whole; 3]);
     let note = &reads.notes["messages"];
     assert!(note.contains("3 channels") && note.contains("1 that several tasks read"), "{note}");
-    // where one of them polls, its blocks stay what they were
+    // where one of them polls, and one comes back after another, blocks stay what they were
     assert!(polls.objects.is_empty(), "{:?}", polls.objects);
     assert_eq!(life(task(&polls, 1)), "E24");
     let reason = "pipe or socket that several tasks read of which one polls, left out: blocks there stay recorded ones";
