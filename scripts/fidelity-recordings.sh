@@ -28,6 +28,85 @@ rm -f sqlite.db
 S
 echo "head -c 12000000 $schedlab | gzip | gzip -d | md5sum > /dev/null" > gzip.sh
 for i in 1 2 3 4 5 6 7 8; do echo "int f$i(int a) { return a * $i; }" > make/f$i.c; done
+# four threads behind queues of eight
+cat > pipe.c <<'S'
+#include <pthread.h>
+#define ROOM 8
+static struct queue {
+    pthread_mutex_t lock;
+    pthread_cond_t filled, emptied;
+    int first, nr, items[ROOM];
+} queues[3];
+static volatile unsigned long sum;
+static void work(int us) { for (int i = 0; i < us * 300; i++) sum += i; }
+static void put(struct queue *q, int item)
+{
+    pthread_mutex_lock(&q->lock);
+    while (q->nr == ROOM) pthread_cond_wait(&q->emptied, &q->lock);
+    q->items[(q->first + q->nr++) % ROOM] = item;
+    pthread_cond_signal(&q->filled);
+    pthread_mutex_unlock(&q->lock);
+}
+static int take(struct queue *q)
+{
+    pthread_mutex_lock(&q->lock);
+    while (!q->nr) pthread_cond_wait(&q->filled, &q->lock);
+    int item = q->items[q->first];
+    q->first = (q->first + 1) % ROOM;
+    q->nr--;
+    pthread_cond_signal(&q->emptied);
+    pthread_mutex_unlock(&q->lock);
+    return item;
+}
+static void *stage(void *number)
+{
+    long k = (long)number;
+    for (int item = 0; item >= 0;) {
+        if ((item = take(&queues[k])) >= 0) work(20 + (item * 7 + k * 13) % 40);
+        if (k < 2) put(&queues[k + 1], item);
+    }
+    return 0;
+}
+int main(void)
+{
+    pthread_t threads[3];
+    for (long k = 0; k < 3; k++) {
+        pthread_mutex_init(&queues[k].lock, 0);
+        pthread_cond_init(&queues[k].filled, 0);
+        pthread_cond_init(&queues[k].emptied, 0);
+    }
+    for (long k = 0; k < 3; k++) pthread_create(&threads[k], 0, stage, (void *)k);
+    for (int item = 0; item < 4000; item++) {
+        work(15 + item * 11 % 50);
+        put(&queues[0], item);
+    }
+    put(&queues[0], -1);
+    for (int k = 0; k < 3; k++) pthread_join(threads[k], 0);
+    return 0;
+}
+S
+cc -O1 -pthread pipe.c -o pipe || echo "pipe: there is no C compiler, left out"
+cat > pyq.py <<'S'
+import queue
+import threading
+
+first, second = queue.Queue(4), queue.Queue(4)
+
+
+def stage(taken, put, rounds):
+    while (item := taken.get()) is not None:
+        sum(k * item for k in range(rounds))
+        if put:
+            put.put(item)
+    if put:
+        put.put(None)
+
+
+threads = [threading.Thread(target=stage, args=a) for a in [(first, second, 300), (second, None, 500)]]
+[thread.start() for thread in threads]
+[first.put(item) for item in [*range(2500), None]]
+[thread.join() for thread in threads]
+S
 printf 'all: f1.o f2.o f3.o f4.o f5.o f6.o f7.o f8.o\n%%.o: %%.c\n\tcc -O2 -c $< -o $@\n' > make/Makefile
 
 recorded=
@@ -51,6 +130,8 @@ for run in 1 2 3; do for cpus in 2 1; do
     take "redis-$cpus.$run" redis-server sh redis.sh
     take "nginx-$cpus.$run" ab sh nginx.sh
     take "sqlite-$cpus.$run" sqlite3 sh sqlite.sh
+    take "pipe-$cpus.$run" ./pipe ./pipe
+    take "pyq-$cpus.$run" python3 python3 pyq.py
 done; done
 for choice in "none" "inferred" "recorded --costs none" "recorded --strangers none" "recorded"; do
     echo "--messages $choice"

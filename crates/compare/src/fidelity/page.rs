@@ -45,7 +45,7 @@ pub fn table(all: &[Fidelity]) -> Table {
         Column::new("in_order", "%", "pairs of wakeups in recorded order"),
         Column::new("cause", "", "found by taking causes away"),
     ];
-    let mut table = Table::new("fidelity", "Recorded and replayed", columns);
+    let mut table = Table::new("fidelity", "All recordings", columns);
     for fidelity in all {
         let [a, b] = &fidelity.all.sides;
         let mark = if fidelity.warnings.is_empty() { "" } else { "*" };

@@ -49,8 +49,9 @@ impl StopDifference {
             }
         };
         format!(
-            "after {} stops: recorded {}; replayed {}",
+            "after {} stop{}: recorded {}; replayed {}",
             schedlab_report::units::count(self.common as u64),
+            if self.common == 1 { "" } else { "s" },
             side(&self.stops[0]),
             side(&self.stops[1])
         )
