@@ -8,13 +8,16 @@ step() { printf '\n== %s\n' "$*" >&2; }
 
 step "format and lints; meanwhile real Linux 6.12 (built once, then cached)"
 kernels=$(mktemp)
-built=
-trap '[ -z "$built" ] || kill "$built"; rm -f "$kernels"' EXIT
+built='' packages=''
+trap '[ -z "$built" ] || kill "$built"; [ -z "$packages" ] || kill "$packages"; rm -f "$kernels"' EXIT
 {
 	target/release/schedlab linux add 6.12 && target/release/schedlab linux add 6.12 --with scx &&
 		target/release/schedlab race linux-6.12 --scenario wakeup --schedules 100 # (a kernel with points)
 } >"$kernels" 2>&1 &
 built=$!
+# packages of Python come meanwhile, too; what is wrong with them, scripts/python.sh says
+scripts/venv.sh test >/dev/null 2>&1 &
+packages=$!
 cargo fmt --all --check
 cargo clippy --workspace --all-targets --release --quiet -- -D warnings
 command -v shellcheck >/dev/null || scripts/setup.sh shellcheck
@@ -22,6 +25,8 @@ if command -v shellcheck >/dev/null; then shellcheck --severity=warning scripts/
 wait "$built" || { built=; cat "$kernels" >&2; exit 1; }
 built=
 tail -n 1 "$kernels" >&2
+wait "$packages" || true # (before the tests: some measure time)
+packages=''
 
 step "tests"
 tests() { RUSTC_WRAPPER=$PWD/scripts/rustc-tests.sh cargo test --workspace --release --no-fail-fast -- "$@"; }
