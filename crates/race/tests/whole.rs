@@ -447,6 +447,8 @@ fn edits_mend_what_6_1_and_7_2_show() {
     is_mended("6.1", "weight-of-domain", "hotplug-rt", (300, 2), BUSY);
     is_mended("7.2", "held-back-outside", "class-dl", (1500, 3), HELD_BACK);
     is_mended("7.2", "replenished-unheard", "dl-late", (1000, 1), "is idle, and 1 of its tasks could run");
+    let text = "have more bandwidth than is reserved in their domain";
+    is_mended("7.2", "moved-asleep", "cpuset-dl-asleep", (300, 2), text);
 }
 
 /// So many schedules from a seed on show this text, and with the edit none does.
