@@ -25,7 +25,7 @@ if command -v shellcheck >/dev/null; then shellcheck --severity=warning scripts/
 wait "$built" || { built=; cat "$kernels" >&2; exit 1; }
 built=
 tail -n 1 "$kernels" >&2
-wait "$packages" || true # (before the tests: some measure time)
+wait "$packages" || true # (not beside tests that measure time; what failed, scripts/python.sh tries again)
 packages=''
 
 step "tests"

@@ -78,7 +78,8 @@ impl<K: Kernel, O: Order> Machine<K, O> {
     /// Something at an object, where answers may be put off.
     #[inline(never)]
     pub(super) fn at_polled(&mut self, id: TaskId, mut act: u32) -> Act {
-        self.offer(self.program.acts[act as usize].op);
+        let op = self.program.acts[act as usize].op;
+        self.offer(op);
         let here = self.runs[id.index()].step;
         let put_off = &mut self.put_off[id.index()];
         if put_off.left > 0 {
@@ -90,12 +91,11 @@ impl<K: Kernel, O: Order> Machine<K, O> {
             self.put_off[id.index()].now = None;
             return did;
         }
-        if put_off.nr > 0 && !self.objects.holds(self.program.acts[act as usize].op, 0) {
+        if put_off.nr > 0 && !self.objects.holds(op, 0) {
             // another reader has taken it
             self.answer(id, here - 1);
             return Act::GoesOn;
         }
-        let op = self.program.acts[act as usize].op;
         let is_open = self.puts_off(here - 1) && self.objects.begins(id) && !self.objects.holds(op, 0);
         if is_open && self.choose(id, here - 1, |objects, op| objects.holds(op, 0)) {
             if let Code::Object(chosen) = self.program.steps[here - 1].code() {

@@ -426,13 +426,18 @@ fn link(workload: &mut Workload, channels: &Channels) {
     if channels.locks.links.is_empty() {
         return;
     }
+    rename(workload, |row| find(&first, row));
+}
+
+/// What is sent and received at a row is so at another one.
+fn rename(workload: &mut Workload, to: impl Fn(u32) -> u32) {
     for event in workload.tasks.iter_mut().flat_map(|task| &mut task.events) {
         if let EventKind::Object {
             op: ObjectOp::Send { object, .. } | ObjectOp::Receive { object, .. },
             ..
         } = &mut event.kind
         {
-            object.0 = find(&first, object.0);
+            object.0 = to(object.0);
         }
     }
 }
@@ -458,15 +463,7 @@ fn unite_alone(workload: &mut Workload, channels: &Channels, users: &[Users]) ->
             into.extend((to != row).then_some((row, to)));
         }
     }
-    for event in workload.tasks.iter_mut().flat_map(|task| &mut task.events) {
-        if let EventKind::Object {
-            op: ObjectOp::Send { object, .. } | ObjectOp::Receive { object, .. }, ..
-        } = &mut event.kind
-            && let Some(to) = into.get(&object.0)
-        {
-            object.0 = *to;
-        }
-    }
+    rename(workload, |row| into.get(&row).copied().unwrap_or(row));
     !into.is_empty()
 }
 
