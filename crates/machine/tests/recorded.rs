@@ -9,8 +9,8 @@ use schedlab_machine::{End, Machine, Outcome, Program, Setup};
 use schedlab_stdx::Random;
 use schedlab_topology::Topology;
 use schedlab_trace::{
-    Carried, ChannelKind, CommId, Context, Direction, ObjectCall, Pid, SchedEvent, SwitchSide, SyncCall,
-    SyncOp, TaskState, TraceEvent, Wake,
+    Carried, ChannelKind, CommId, Context, Direction, MutexKind, ObjectCall, Pid, SchedEvent, SwitchSide,
+    SyncCall, SyncOp, TaskState, TraceEvent, Wake,
 };
 use schedlab_units::CpuId;
 use schedlab_workload::derive::{DeriveOptions, Deriver};
@@ -187,4 +187,131 @@ fn some_of_them_have_inferred_messages_at_futexes() {
         |seed: &u64| recorded(*seed, true, Messages::Recorded).notes.contains_key("messages at futexes");
     let nr = (0..100).filter(inferred).count();
     assert!(nr > 15, "{nr}");
+}
+
+/// A queue behind a mutex and two conditions, as the C library's functions show it.
+#[derive(Clone, Default)]
+struct Queue {
+    items: u64,
+    holder: Option<i32>,
+    /// Who waits for the mutex, and who for an item or for room.
+    lock_waiters: VecDeque<i32>,
+    waiters: [VecDeque<i32>; 2],
+}
+
+const ROOM: u64 = 3;
+
+impl Seen {
+    fn lock_call(&mut self, pid: i32, key: u64, other: u64, what: SyncOp, value: u32) {
+        self.at(pid, pid, SchedEvent::Sync(SyncCall { key, other, what, value }));
+    }
+
+    /// A task wakes another one at a futex, which returns there.
+    fn wake_at(&mut self, pid: i32, sleeper: i32, key: u64, expected: u32) {
+        self.waking(pid, sleeper);
+        self.lock_call(pid, key, 0, SyncOp::FutexWake, 1);
+        self.switch(sleeper, 0, TaskState::Running, sleeper);
+        self.lock_call(sleeper, key, 0, SyncOp::FutexWoken, expected);
+    }
+
+    /// Lets the mutex of a queue go; who waits for it has it then, and runs.
+    fn let_go(&mut self, pid: i32, key: u64, queue: &mut Queue) -> Option<i32> {
+        queue.holder = queue.lock_waiters.pop_front();
+        let next = queue.holder?;
+        self.wake_at(pid, next, key, 2);
+        Some(next)
+    }
+}
+
+/// Tasks put into and take out of queues of three, each with a mutex. With `roles` a task does one of both at each.
+fn recorded_queues(seed: u64, roles: bool) -> Workload {
+    let mut random = Random::new(seed);
+    let mut below = move |n: u64| random.below(n);
+    let nr_tasks = 2 + below(3) as i32;
+    let options = DeriveOptions { messages: Messages::Recorded, ..DeriveOptions::default() };
+    let mut seen = Seen { deriver: Deriver::new(options, None), now_us: 0, nr_tasks };
+    (1..=nr_tasks).for_each(|pid| seen.switch(pid, 0, TaskState::Running, pid));
+    let mut queues = vec![Queue::default(); 1 + (below(4) / 3) as usize];
+    let plain = SyncOp::MutexLock(MutexKind { is_recursive: false, inherits_priority: false });
+    let key = |queue: usize, what: usize| 100 * (queue as u64 + 1) + what as u64;
+    // the queue and direction (1: puts in) of each task that is at one, and whether it has done so
+    let mut at: Vec<Option<(usize, usize, bool)>> = vec![None; nr_tasks as usize + 1];
+    let mut running: Vec<i32> = (1..=nr_tasks).collect();
+    for _ in 0..300 + below(4000) {
+        let pid = running[below(running.len() as u64) as usize];
+        let is_alone = running.len() == 1;
+        let Some((number, puts, is_done)) = at[pid as usize] else {
+            seen.now_us += below(20);
+            let number = below(queues.len() as u64) as usize;
+            let puts = if roles { (pid as usize + number) % 2 } else { below(2) as usize };
+            let queue = &mut queues[number];
+            if queue.holder.is_some() && is_alone {
+                continue;
+            }
+            seen.lock_call(pid, key(number, 0), 0, plain, 0);
+            at[pid as usize] = Some((number, puts, false));
+            if queue.holder.is_some() {
+                queue.lock_waiters.push_back(pid);
+                seen.switch(pid, pid, TaskState::Interruptible, 0);
+                running.retain(|other| *other != pid);
+            } else {
+                queue.holder = Some(pid);
+            }
+            continue;
+        };
+        let queue = &mut queues[number];
+        let mutex = key(number, 0);
+        if is_done {
+            seen.lock_call(pid, mutex, 0, SyncOp::MutexUnlock, 0);
+            running.extend(seen.let_go(pid, mutex, queue));
+            at[pid as usize] = None;
+            continue;
+        }
+        let must_wait = if puts == 1 { queue.items == ROOM } else { queue.items == 0 };
+        if must_wait {
+            if is_alone && queue.lock_waiters.is_empty() {
+                break;
+            }
+            seen.lock_call(pid, key(number, 1 + puts), mutex, SyncOp::ConditionWait, 0);
+            running.extend(seen.let_go(pid, mutex, queue));
+            queue.waiters[puts].push_back(pid);
+            seen.switch(pid, pid, TaskState::Interruptible, 0);
+            running.retain(|other| *other != pid);
+            continue;
+        }
+        queue.items = if puts == 1 { queue.items + 1 } else { queue.items - 1 };
+        at[pid as usize] = Some((number, puts, true));
+        let other = 1 - puts;
+        seen.lock_call(pid, key(number, 1 + other), 0, SyncOp::ConditionSignal, 0);
+        if let Some(woken) = queue.waiters[other].pop_front() {
+            // it wants the mutex again, which its waker has
+            seen.wake_at(pid, woken, key(number, 11 + other), 0);
+            queue.lock_waiters.push_back(woken);
+            seen.switch(woken, woken, TaskState::Interruptible, 0);
+        }
+    }
+    running.into_iter().for_each(|pid| seen.switch(pid, pid, TaskState::Dead, 0));
+    seen.deriver.finish(Some(seen.nr_tasks as u32), |_| "task").workload
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+
+    #[test]
+    fn no_recording_of_queues_with_conditions_replays_into_a_deadlock(seed in any::<u64>(), nr_cpus in 1..4u32) {
+        let workload = recorded_queues(seed, seed % 4 != 0);
+        workload.check().unwrap();
+        for sched in ["fifo", "rr", "eevdf"] {
+            let outcome = run(sched, nr_cpus, &workload);
+            prop_assert_eq!(outcome.end, End::AllDone, "{}", sched);
+        }
+    }
+}
+
+/// The queues above have conditions that count, and what is waited for there is waited for in replays.
+#[test]
+fn the_conditions_of_queues_count_items_and_room() {
+    let counts = |seed: &u64| recorded_queues(*seed, true).notes["locks"].contains("count something");
+    let nr = (0..100).filter(counts).count();
+    assert!(nr > 30, "{nr}");
 }

@@ -117,7 +117,7 @@ pub struct Event {
     pub happened: Happened,
 }
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::scenario::Scenario;
 use crate::schedule::{Choice, ChoiceKind, NOBODY};
@@ -130,6 +130,18 @@ pub struct Story {
     names: BTreeMap<usize, String>,
     lines: BTreeMap<usize, String>,
     deciding: Option<Choice>,
+}
+
+/// A page of more lines has those around the switches once more at its top.
+const LONG: usize = 60;
+/// So many lines before and after a switch, and before the end.
+const AROUND: usize = 6;
+
+/// Lines by which another CPU goes on, those around them, the first and the last.
+fn near_switches(rows: &[Row]) -> BTreeSet<usize> {
+    let cuts = (0..rows.len()).filter(|number| *number == 0 || !rows[*number].before.is_empty());
+    let around = |cut: usize| cut.saturating_sub(AROUND)..(cut + AROUND).min(rows.len());
+    cuts.chain([rows.len()]).flat_map(around).collect()
 }
 
 /// A line of the story.
@@ -396,12 +408,28 @@ impl Story {
             cells[row.cpu + 1] = Cell::text(row.before.as_str()).tone(Tone::Soft);
             cells
         };
-        let mut lines = Vec::new();
-        for this in &self.rows() {
-            lines.extend((!this.before.is_empty()).then(|| mark(this)));
-            lines.push(row(this));
+        let rows = self.rows();
+        let line = |this: &Row| (!this.before.is_empty()).then(|| mark(this)).into_iter().chain([row(this)]);
+        let all = Grid { head, rows: rows.iter().flat_map(line).collect() };
+        if rows.len() > LONG {
+            let shown = near_switches(&rows);
+            let left_out = |nr: usize| {
+                let mut cells = vec![Cell::text(""); self.nr_cpus() + 2];
+                let text = if nr == 1 { "1 line".into() } else { format!("{nr} lines") };
+                cells[self.nr_cpus() + 1] = Cell::text(text).tone(Tone::Soft);
+                cells
+            };
+            let (mut lines, mut next) = (Vec::new(), 0);
+            for (number, this) in rows.iter().enumerate().filter(|(number, _)| shown.contains(number)) {
+                lines.extend((number > next).then(|| left_out(number - next)));
+                lines.extend(line(this));
+                next = number + 1;
+            }
+            page.section("Around the switches, and the end", "switches");
+            page.grid(&Grid { head: all.head.clone(), rows: lines });
+            page.section("All of it", "all");
         }
-        page.grid(&Grid { head, rows: lines });
+        page.grid(&all);
         page.section("Who calls what", "scenario");
         page.command(&self.scenario.text);
         page.html()

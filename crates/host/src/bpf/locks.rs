@@ -5,6 +5,9 @@
 //! pthread_cond_wait(0x7f..38, 0x7f..10)      other: the mutex
 //! ```
 //!
+//! Of a lock `other` is the place in the program from which it is taken: what a thread does with the mutex differs from
+//! place to place.
+//!
 //! The event comes when the function begins; what is in a semaphore then says whether `sem_trywait` will take one
 //! (Python tries that before it waits, at each of its locks). The futex in a mutex or semaphore has the same address,
 //! and so the same key: the calls of `futex` tell who waited, and until when. Each function is found in the symbols of
@@ -63,7 +66,19 @@ impl Generator<'_> {
             asm.load(Size::Word, R2, FRAME, WORD);
             asm.store(Size::Word, FRAME, ROOM, R2);
         }
+        if self.lock.call() == LockCall::Lock {
+            // where it will return to
+            asm.load(Size::Long, R3, R6, self.offset("pt_regs", "sp")?);
+            read_user(asm, 8);
+            asm.load(Size::Long, R2, FRAME, WORD);
+            asm.store(Size::Long, FRAME, OTHER, R2);
+        }
         self.process(asm)?;
+        if self.lock.call() == LockCall::Lock {
+            asm.load(Size::Long, R2, FRAME, OTHER);
+            asm.add_reg(R2, R3);
+            asm.store(Size::Long, FRAME, OTHER, R2);
+        }
         if !matches!(self.lock.call(), LockCall::Barrier) {
             let (shared, private) = (asm.label(), asm.label());
             asm.load(Size::Word, R2, FRAME, ROOM);

@@ -8,8 +8,8 @@ use super::{DeriveOptions, Summary, YieldRule};
 use crate::messages::Channels;
 use crate::{Birth, EventKind, ExternalSource, InitState, Messages, ObjectOp, Recorded};
 use schedlab_trace::{
-    Carried, CommId, Counts, Marker, ObjectCall, Pid, SchedEvent, SwitchSide, SyncCall, Syscall, SyscallKind,
-    TaskState, TraceEvent, Wake,
+    Carried, CommId, Counts, Marker, ObjectCall, Pid, SchedEvent, SwitchSide, SyncCall, SyncOp, Syscall,
+    SyscallKind, TaskState, TraceEvent, Wake,
 };
 use schedlab_units::{Span, TaskId};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -756,7 +756,10 @@ impl<'a> Deriver<'a> {
         let Some(task) = self.at_object(pid) else { return };
         if let Some(op) = self.channels.sync(task, call) {
             let recorded = Recorded::Awake;
-            self.tasks.emit(task, self.now_ns, |length| EventKind::Object { length, op, recorded });
+            let row = self.tasks.emit(task, self.now_ns, |length| EventKind::Object { length, op, recorded });
+            if let SyncOp::MutexLock(_) = call.what {
+                self.channels.locked_from(self.tasks.list[task].events[row].eid, call.other);
+            }
         }
     }
 

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 pub(super) struct Insert {
     /// Row of the event, which is no WAKEUP.
     pub before: usize,
-    /// CPU time since the last WAKEUP, at most the event's.
+    /// CPU time since the last WAKEUP; taken as at most the event's, and at least that of the event before.
     pub length: Span,
     pub op: ObjectOp,
     pub recorded: Recorded,
@@ -72,19 +72,21 @@ fn rewrite(
     let mut base = Span::ZERO;
     // events that are gone and wait for the next one that stays, with their places
     let mut open: Vec<(EventId, Span)> = Vec::new();
-    let mut over = 0;
+    let (mut over, mut last) = (0, Span::ZERO);
     for (row, mut event) in events.into_iter().enumerate() {
         if row < over {
             continue;
         }
+        let most = event.kind.length().map(|length| base + length);
         while let Some(insert) = inserted.next_if(|insert| insert.before <= row) {
-            let kind =
-                EventKind::Object { length: base + insert.length, op: insert.op, recorded: insert.recorded };
+            // costs may have been taken out of the events' lengths since it was noted
+            last = most.map_or(base + insert.length, |most| most.min(base + insert.length)).max(last);
+            let kind = EventKind::Object { length: last, op: insert.op, recorded: insert.recorded };
             out.push(Event { eid: EventId(*fresh), kind });
             *fresh += 1;
         }
         let Some(length) = event.kind.length().map(|length| base + length) else {
-            base = Span::ZERO;
+            (base, last) = (Span::ZERO, Span::ZERO);
             out.push(event);
             continue;
         };
@@ -109,6 +111,7 @@ fn rewrite(
         for (eid, place) in open.drain(..) {
             moved.insert(eid, Moved { next: event.eid, more: length.saturating_sub(place) });
         }
+        last = length;
         out.push(event);
     }
     // the CPU time before an event that is gone stays
@@ -132,5 +135,36 @@ pub(super) fn set_length(kind: &mut EventKind, to: Span) {
         | EventKind::Object { length, .. }
         | EventKind::Exit { length } => *length = to,
         EventKind::Wakeup(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ExternalSource, ObjectId};
+
+    #[test]
+    fn what_is_put_in_stays_between_its_neighbours() {
+        let us = Span::from_us;
+        let event = |eid, kind| Event { eid: EventId(eid), kind };
+        let timer = Wakeup::External { after: Span::ZERO, source: ExternalSource::Timer };
+        let events = vec![
+            event(0, EventKind::Yield { length: us(10) }),
+            event(1, EventKind::Block { length: us(12) }),
+            event(2, EventKind::Wakeup(timer)),
+        ];
+        let insert = |before, length| Insert {
+            before,
+            length,
+            op: ObjectOp::Lock { object: ObjectId(0) },
+            recorded: Recorded::Awake,
+        };
+        // noted when the lengths were longer, or shorter
+        let inserted = vec![insert(0, us(11)), insert(1, us(3)), insert(1, us(15))];
+        let edits = Edits { inserted, ..Edits::default() };
+        let out = rewrite(events, &edits, &mut 3, &mut HashMap::new());
+        let lengths: Vec<Option<Span>> = out.iter().map(|event| event.kind.length()).collect();
+        let expected = [10, 10, 10, 12, 12].map(|length| Some(us(length)));
+        assert_eq!(lengths, [&expected[..], &[None]].concat());
     }
 }

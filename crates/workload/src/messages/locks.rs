@@ -22,7 +22,7 @@
 use super::edit::Insert;
 use super::held::Holds;
 use super::recorded::{Channels, SeenKind, op_of};
-use crate::{Event, EventKind, ObjectId, ObjectOp, Recorded, Workload};
+use crate::{Event, EventId, EventKind, ObjectId, ObjectOp, Recorded, Workload};
 use schedlab_trace::{MutexKind, SyncCall, SyncOp};
 use schedlab_units::Span;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -60,6 +60,10 @@ pub(super) struct Locks {
     within: HashMap<usize, u32>,
     /// Conditions and barriers by the rows of their futexes. (A condition has several: signals, and who leaves.)
     parents: HashMap<u32, u32>,
+    /// From which place in the program a mutex was locked.
+    pub from: HashMap<EventId, u64>,
+    /// Semaphores of single waiters, by the condition that they are part of.
+    parts: HashMap<u32, u32>,
     /// Forked tasks by their number, with their parents.
     born: HashMap<i32, (usize, usize)>,
     /// Where tasks tell of their ends.
@@ -96,6 +100,21 @@ impl Locks {
     pub fn leaves(&mut self, task: usize) {
         self.within.remove(&task);
         self.took_awake(task);
+    }
+
+    /// The condition or barrier that a futex belongs to.
+    pub fn parent_of(&self, futex: u32) -> Option<u32> {
+        self.parents.get(&futex).copied()
+    }
+
+    /// This semaphore is one of a condition's.
+    pub fn is_part_of(&mut self, row: u32, condition: u32) {
+        self.parts.insert(row, condition);
+    }
+
+    /// What is in a semaphore at the start.
+    pub fn begins_with(&mut self, row: u32, start: i64) {
+        self.levels.insert(row, (0, -start));
     }
 
     fn took_awake(&mut self, task: usize) {
@@ -238,10 +257,11 @@ fn futex(channels: &mut Channels, task: usize, key: u64) -> ObjectId {
     ObjectId(row)
 }
 
-/// The barrier that a futex belongs to: the futex is no object then.
-pub(super) fn barrier_of(channels: &Channels, row: u32) -> Option<u32> {
-    let parent = channels.locks.parents.get(&row).copied()?;
-    (channels.list[parent as usize].kind == SeenKind::Sync(SyncKind::Barrier)).then_some(parent)
+/// The barrier that a futex belongs to, or the condition that counts: the futex is no object then.
+pub(super) fn owner_of(channels: &Channels, row: u32) -> Option<u32> {
+    let parent = channels.locks.parent_of(row)?;
+    let kind = channels.list[parent as usize].kind;
+    matches!(kind, SeenKind::Sync(SyncKind::Barrier | SyncKind::Semaphore)).then_some(parent)
 }
 
 /// The end of the thread that a wait is for: such a futex holds the thread's number until the kernel clears it.
@@ -289,12 +309,13 @@ impl Settled {
         object: ObjectId,
     ) -> BlockOf {
         let SeenKind::Sync(kind) = channels.list[object.0 as usize].kind else { return BlockOf::Itself };
-        let object = barrier_of(channels, object.0).map_or(object, ObjectId);
+        let object = owner_of(channels, object.0).map_or(object, ObjectId);
         if kind == SyncKind::Futex && channels.list[object.0 as usize].kind == SeenKind::Sync(kind) {
             return BlockOf::Itself;
         }
         let own = &mut self.tasks[task];
-        let began = own.began.iter().rev().find(|(at, of)| *at < row && *of == object.0);
+        let is_there = |of: &u32| *of == object.0 || channels.locks.parts.get(of) == Some(&object.0);
+        let began = own.began.iter().rev().find(|(at, of)| *at < row && is_there(of));
         let Some((at, _)) = began.copied() else { return BlockOf::Unknown };
         let is_again = |insert: &&mut Insert| {
             insert.before > at && insert.before <= row && insert.op == (ObjectOp::Lock { object })
@@ -348,7 +369,8 @@ pub(super) fn settle(workload: &mut Workload, channels: &Channels) -> Settled {
         let is_alone = of.waiters.len() == 1 && of.wakers.is_disjoint(&of.waiters);
         let waited_alike = is_alone && of.waited == of.woken;
         let is_futex = seen.kind == SeenKind::Sync(SyncKind::Futex);
-        settled.alone.push(is_alone && is_futex && !is_lock_like(channels, row as u32));
+        let is_free = !is_lock_like(channels, row as u32) && owner_of(channels, row as u32).is_none();
+        settled.alone.push(is_alone && is_futex && is_free);
         let parties = u64::from(seen.room);
         let (level, least) = channels.locks.levels.get(&(row as u32)).copied().unwrap_or((0, 0));
         let is_counted = matches!(seen.kind, SeenKind::Sync(SyncKind::Semaphore));
@@ -369,8 +391,8 @@ pub(super) fn settle(workload: &mut Workload, channels: &Channels) -> Settled {
         settled.starts.push(u32::try_from(start).unwrap_or(u32::MAX));
     }
     for row in 0..channels.list.len() {
-        if let Some(barrier) = barrier_of(channels, row as u32) {
-            settled.usable[row] = settled.usable[barrier as usize];
+        if let Some(owner) = owner_of(channels, row as u32) {
+            settled.usable[row] = settled.usable[owner as usize];
         }
     }
     let mut flaws = Flaws::default();
@@ -456,9 +478,9 @@ fn unite_alone(workload: &mut Workload, channels: &Channels, users: &[Users]) ->
         let Some(waiter) = of.waiters.first().filter(|_| of.waiters.len() == 1) else { continue };
         let is_its_own = seen.kind == SeenKind::Sync(SyncKind::Futex)
             && !of.wakers.contains(waiter)
-            && barrier_of(channels, row).is_none();
+            && owner_of(channels, row).is_none();
         if is_its_own && !is_lock_like(channels, row) {
-            let parent = channels.locks.parents.get(&row).copied();
+            let parent = channels.locks.parent_of(row);
             let to = *first.entry((*waiter, parent, &of.wakers)).or_insert(row);
             into.extend((to != row).then_some((row, to)));
         }
@@ -559,7 +581,7 @@ impl<'a> Walk<'a> {
             (SyncKind::Condition, ObjectOp::Wait { object, mutex }) => {
                 self.wait(row, (object, mutex), events, flaws);
             }
-            (SyncKind::Futex, _) if barrier_of(self.channels, id).is_none() => {}
+            (SyncKind::Futex, _) if owner_of(self.channels, id).is_none() => {}
             _ if !is_usable => {
                 self.out.removed.insert(row);
             }
@@ -625,7 +647,7 @@ impl<'a> Walk<'a> {
         }
         self.out.changed.insert(row, ObjectOp::Unlock { object: mutex });
         self.out.holds.ends(mutex, row);
-        let is_its = |row: ObjectId| self.channels.locks.parents.get(&row.0) == Some(&condition.0);
+        let is_its = |row: ObjectId| self.channels.locks.parent_of(row.0) == Some(condition.0);
         let (before, length) = place_after_wait(events, row, is_its, mutex);
         if events.get(before).is_some_and(|next| next.kind.length().is_some()) {
             let (op, recorded) = (ObjectOp::Lock { object: mutex }, Recorded::Awake);
@@ -640,7 +662,7 @@ impl<'a> Walk<'a> {
 
 /// Where a task takes its mutex again that waits at a condition from `row` on: after the last call at the condition's
 /// futexes (who leaves tells those who signal, and they hold the mutex), else after the first sleep, else at once.
-fn place_after_wait(
+pub(super) fn place_after_wait(
     events: &[Event],
     row: usize,
     is_its: impl Fn(ObjectId) -> bool,
@@ -670,7 +692,7 @@ fn place_after_wait(
     }
 }
 
-fn length_of(event: &Event) -> Span {
+pub(super) fn length_of(event: &Event) -> Span {
     event.kind.length().unwrap_or(Span::ZERO)
 }
 
@@ -679,7 +701,7 @@ pub(super) fn note(
     workload: &mut Workload,
     channels: &Channels,
     (usable, settled): (&[bool], &Settled),
-    (nr_waits, nr_blocks): (u64, u64),
+    (nr_waits, nr_blocks, nr_counting): (u64, u64, u64),
 ) {
     let of = |kind: SyncKind| {
         let all = channels.list.iter().zip(usable);
@@ -706,6 +728,9 @@ pub(super) fn note(
         counts.changed,
         counts.gave_up
     );
+    if nr_counting > 0 {
+        note += &format!("; {nr_counting} conditions count something, and are semaphores");
+    }
     if settled.private > 0 {
         note += &format!("; {} mutexes that one task alone uses are left out", settled.private);
     }

@@ -10,6 +10,7 @@
 //! | `inferred` | between wakers and sleepers, with the messages that the waker's progress makes likely ([`Inferred`]) |
 //! | `recorded` | the pipes, sockets, futexes and locks that `record --objects` saw |
 
+mod conditions;
 mod costs;
 mod edit;
 mod held;

@@ -14,7 +14,7 @@
 use super::costs::{Measured, OpKind, Waits, Woken, measure, take_out};
 use super::edit::{Edits, apply};
 use super::held::let_go;
-use super::locks::{BlockOf, Locks, Settled, SyncKind, barrier_of, settle};
+use super::locks::{BlockOf, Locks, Settled, SyncKind, owner_of, settle};
 use super::readers::Parted;
 use crate::{
     Event, EventId, EventKind, Handover, Object, ObjectId, ObjectKind, ObjectOp, Recorded, WaitCosts, Wakes,
@@ -117,6 +117,14 @@ impl Channels {
         self.list.push(Seen { kind, room: 0, inherits_priority: false, is_recursive: false });
     }
 
+    /// A semaphore more that is part of this condition.
+    pub(super) fn part_of_condition(&mut self, condition: u32) -> u32 {
+        let row = self.list.len() as u32;
+        self.add(SeenKind::Sync(SyncKind::Semaphore));
+        self.locks.is_part_of(row, condition);
+        row
+    }
+
     /// What a task does by this call; `None`: nothing that a replay could do. Who did not wait for a connection may ask
     /// again whether it stands; that is no second one.
     pub fn op(&mut self, task: usize, call: ObjectCall) -> Option<ObjectOp> {
@@ -159,6 +167,13 @@ impl Channels {
     /// What a task does at a futex or lock; `None`: nothing that a replay could do.
     pub fn sync(&mut self, task: usize, call: SyncCall) -> Option<ObjectOp> {
         super::locks::op_of_call(self, task, call)
+    }
+
+    /// A mutex was locked by this event, from this place in the program; 0: it is not known.
+    pub fn locked_from(&mut self, event: EventId, place: u64) {
+        if place != 0 {
+            self.locks.from.insert(event, place);
+        }
     }
 
     /// A task has been born; others may wait for its end.
@@ -267,6 +282,7 @@ pub(crate) struct AtFutex {
 pub(crate) fn put_in(workload: &mut Workload, channels: &mut Channels) -> PutIn {
     let nr_unfinished = super::unfinished::finish(workload, channels);
     let parted = super::readers::part(workload, channels);
+    let nr_counting = super::conditions::count(workload, channels);
     let channels = &*channels;
     workload.count_dropped(
         "call that had not returned when the recording ended, put in for its wakeup",
@@ -276,7 +292,7 @@ pub(crate) fn put_in(workload: &mut Workload, channels: &mut Channels) -> PutIn 
     let (counted, merged) = merge_polled(workload, channels, &parted.loose);
     let mut settled = settle(workload, channels);
     let traffic = traffic_of(workload, channels.list.len());
-    let kind_of = |id: ObjectId| channels.list[id.0 as usize].kind;
+    let kind_of = |id: ObjectId| channels.list[owner_of(channels, id.0).unwrap_or(id.0) as usize].kind;
     let is_usable = |row: usize, seen: &Seen| match seen.kind {
         SeenKind::Sync(_) => settled.usable[row],
         _ if parted.loose.contains(&row) => false,
@@ -329,7 +345,7 @@ pub(crate) fn put_in(workload: &mut Workload, channels: &mut Channels) -> PutIn 
         waits.slept.values().filter(|id| !matches!(kind_of(**id), SeenKind::Sync(_))).count() as u64;
     note(workload, channels, (&traffic, &usable), (nr_waits, nr_blocks), (merged, &parted, rounds));
     let nr_lock_waits = waits.slept.len() as u64 - nr_waits;
-    super::locks::note(workload, channels, (&usable, &settled), (nr_lock_waits, nr_blocks));
+    super::locks::note(workload, channels, (&usable, &settled), (nr_lock_waits, nr_blocks, nr_counting));
     if kick > Span::ZERO {
         let text = format!("{kick}, paid by who wakes: kick in a file of costs");
         workload.notes.insert("interrupting an idle CPU".to_string(), text);
@@ -702,7 +718,7 @@ fn add_objects(
     let mut unlimited = 0;
     let mut rows = Vec::new();
     for (number, (seen, of)) in channels.list.iter().zip(traffic).enumerate() {
-        if !usable[number] || barrier_of(channels, number as u32).is_some() {
+        if !usable[number] || owner_of(channels, number as u32).is_some() {
             rows.push(None);
             continue;
         }

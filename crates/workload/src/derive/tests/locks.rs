@@ -342,3 +342,58 @@ fn a_waker_at_a_futex_is_taken_to_go_on_while_its_sleeper_is_awake() {
     assert_eq!(nr(&life(&lock, 2), &is_awake), 0, "{}", life(&lock, 2));
     assert!(!lock.notes.contains_key("messages at futexes"), "{:?}", lock.notes);
 }
+
+/// 20 rounds: 2 waits at a condition until 1 signals, then 1 signals with nobody there, and 2 takes that without a wait.
+/// If not `signals_first` it goes through its section before that second signal. With `places` it takes the mutex once
+/// more for something else, from the second of these places in the program (0: not recorded).
+fn counted(signals_first: bool, places: Option<[u64; 2]>) -> Workload {
+    let mut trace = Trace::two();
+    let (signal, section) = if signals_first { (13, 17) } else { (17, 13) };
+    let [taking, else_] = places.unwrap_or_default();
+    for start in (0..20).map(|round| 10 + 30 * round) {
+        trace.sync_with(start, 1, 2, (77, taking), PLAIN, 0);
+        trace.sync_with(start + 1, 1, 2, (99, 77), SyncOp::ConditionWait, 0).switch(start + 2, 1, 2, 'S', 0);
+        trace.sync(start + 5, 0, 1, 77, PLAIN).sync(start + 6, 0, 1, 99, SyncOp::ConditionSignal);
+        trace.waking(start + 7, 0, 1, 2).sync(start + 8, 0, 1, 1234, SyncOp::FutexWake);
+        trace.sync(start + 9, 0, 1, 77, SyncOp::MutexUnlock).switch(start + 9, 1, 0, 'R', 2);
+        trace.sync(start + 10, 1, 2, 1234, SyncOp::FutexWoken).sync(
+            start + 11,
+            1,
+            2,
+            77,
+            SyncOp::MutexUnlock,
+        );
+        let mut parts = [(signal, 0, 1), (section, 1, 2)];
+        parts.sort_unstable();
+        for (at, cpu, pid) in parts {
+            trace.sync_with(start + at, cpu, pid, (77, taking), PLAIN, 0);
+            if pid == 1 {
+                trace.sync(start + at + 1, cpu, pid, 99, SyncOp::ConditionSignal);
+            }
+            trace.sync(start + at + 2, cpu, pid, 77, SyncOp::MutexUnlock);
+        }
+        if places.is_some() {
+            trace.sync_with(start + 22, 1, 2, (77, else_), PLAIN, 0);
+            trace.sync(start + 24, 1, 2, 77, SyncOp::MutexUnlock);
+        }
+    }
+    trace.switch(620, 0, 1, 'X', 0).switch(620, 1, 2, 'X', 0);
+    derive(&trace)
+}
+
+#[test]
+fn a_condition_whose_waits_agree_with_its_signals_counts_them() {
+    let workload = counted(true, None);
+    let (signals, sections) = (life(&workload, 1), life(&workload, 2));
+    assert!(sections.starts_with("L10 U11 R11* L13 U14 R19 L20 U22 "), "{sections}");
+    let nr = |life: &str, letter: char| life.split(' ').filter(|word| word.starts_with(letter)).count();
+    assert_eq!((nr(&signals, 'S'), nr(&sections, 'R'), nr(&sections, 'B')), (40, 40, 0), "{signals}");
+    let counts = |workload: &Workload| workload.notes["locks"].contains("; 1 conditions count something");
+    assert!(counts(&workload), "{}", workload.notes["locks"]);
+    // half of its sections begin with nothing there: it is no number that its predicate asks for
+    assert!(!counts(&counted(false, None)));
+    // a third of its sections are for something else: only their places tell
+    assert!(!counts(&counted(true, Some([0, 0]))));
+    let told = counted(true, Some([4, 5]));
+    assert!(counts(&told) && nr(&life(&told, 2), 'R') == 40, "{}", life(&told, 2));
+}
