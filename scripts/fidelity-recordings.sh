@@ -1,8 +1,8 @@
 #!/bin/sh
 # Records programs of this host with their pipes and sockets, on two CPUs and on one, and replays each without channels, with
 # inferred and with recorded ones, and with recorded ones but without costs or strangers: tables of docs/fidelity.md. Each program is
-# recorded three times, for two recordings of one program differ. Needs root, perf, and for some rows redis, nginx with ab, sqlite3;
-# what is not there is left out. Usage: scripts/fidelity-recordings.sh [FOLDER]
+# recorded three times, for two recordings of one program differ. Needs root, perf, and for some rows redis, nginx with ab, sqlite3,
+# ffmpeg with ffplay; what is not there is left out. Usage: scripts/fidelity-recordings.sh [FOLDER]
 set -eu
 schedlab=$(pwd)/target/release/schedlab
 out=${1:-out/fidelity}
@@ -27,6 +27,7 @@ rm -f sqlite.db
 (echo "create table t(a, b);"; for i in $(seq 300); do echo "insert into t values($i, 'x');"; done) | sqlite3 sqlite.db
 S
 echo "head -c 12000000 $schedlab | gzip | gzip -d | md5sum > /dev/null" > gzip.sh
+head -c 16000000 "$schedlab" > big
 for i in 1 2 3 4 5 6 7 8; do echo "int f$i(int a) { return a * $i; }" > make/f$i.c; done
 # four threads behind queues of eight
 cat > pipe.c <<'S'
@@ -107,6 +108,14 @@ threads = [threading.Thread(target=stage, args=a) for a in [(first, second, 300)
 [first.put(item) for item in [*range(2500), None]]
 [thread.join() for thread in threads]
 S
+# a player without a screen and without sound; its clip is made once
+cat > video.sh <<'S'
+SDL_VIDEODRIVER=dummy SDL_AUDIODRIVER=dummy exec ffplay -hide_banner -loglevel error -autoexit clip.mp4
+S
+if command -v ffmpeg > /dev/null; then
+    [ -s clip.mp4 ] || ffmpeg -hide_banner -loglevel error -f lavfi -i testsrc2=size=640x360:rate=25:duration=4 \
+        -f lavfi -i sine=duration=4 -c:v libx264 -preset fast -c:a aac clip.mp4
+fi
 printf 'all: f1.o f2.o f3.o f4.o f5.o f6.o f7.o f8.o\n%%.o: %%.c\n\tcc -O2 -c $< -o $@\n' > make/Makefile
 
 recorded=
@@ -115,7 +124,7 @@ take() {
     shift 2
     command -v "$needs" > /dev/null || { echo "$name: there is no $needs, left out"; return; }
     # shellcheck disable=SC2086 # $bind is words or nothing
-    "$schedlab" record --objects -o "$name.dat" -- $bind "$@" > "$name.log" 2>&1 || { cat "$name.log"; return; }
+    "$schedlab" record "${objects:---objects}" -o "$name.dat" -- $bind "$@" > "$name.log" 2>&1 || { cat "$name.log"; return; }
     recorded="$recorded $name.dat"
 }
 for run in 1 2 3; do for cpus in 2 1; do
@@ -132,6 +141,11 @@ for run in 1 2 3; do for cpus in 2 1; do
     take "sqlite-$cpus.$run" sqlite3 sh sqlite.sh
     take "pipe-$cpus.$run" ./pipe ./pipe
     take "pyq-$cpus.$run" python3 python3 pyq.py
+    take "video-$cpus.$run" ffplay sh video.sh
+    objects=--objects=locks
+    take "pipe+locks-$cpus.$run" ./pipe ./pipe
+    take "zstd+locks-$cpus.$run" zstd zstd -q -f -T2 -3 big -o big.zst
+    objects=
 done; done
 for choice in "none" "inferred" "recorded --costs none" "recorded --strangers none" "recorded"; do
     echo "--messages $choice"
