@@ -14,7 +14,7 @@ use schedlab_report::table::Table;
 use schedlab_topology::Topology;
 use schedlab_trace::Mode;
 use schedlab_workload::derive::{DeriveOptions, SoftIrqRule};
-use schedlab_workload::{Dependencies, Workload};
+use schedlab_workload::{Dependencies, Messages, Workload};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -48,12 +48,12 @@ fn parse_real(text: &str) -> std::result::Result<(u32, PathBuf), String> {
 }
 
 pub(crate) fn dependencies(args: &DependenciesArgs, ui: &Ui) -> Result<()> {
-    let inferred = load(&args.trace, DeriveOptions::default(), ui)?;
+    let inferred = load(&args.trace, SoftIrqRule::Evidence, ui)?;
     let mut table = table("dependencies", &inferred.name);
     let mut real: Vec<(u32, String, Loaded)> = Vec::new();
     let mut changed = BTreeMap::new();
     for (cpus, path) in &args.real {
-        let loaded = load(path, DeriveOptions::default(), ui)?;
+        let loaded = load(path, SoftIrqRule::Evidence, ui)?;
         real.push((*cpus, "really recorded".to_string(), loaded));
     }
     let recorded_on = inferred.workload.notes.get("recorded CPUs").and_then(|cpus| cpus.parse().ok());
@@ -87,7 +87,9 @@ pub(crate) fn dependencies(args: &DependenciesArgs, ui: &Ui) -> Result<()> {
     Ok(())
 }
 
-fn load(path: &Path, options: DeriveOptions, ui: &Ui) -> Result<Loaded> {
+/// A recording without channels: recorded wakeups are what is asked about.
+fn load(path: &Path, softirq: SoftIrqRule, ui: &Ui) -> Result<Loaded> {
+    let options = DeriveOptions { softirq, messages: Some(Messages::None), ..DeriveOptions::default() };
     let loaded = load_as(path, Mode::Strict, options, ui)?;
     match loaded.derived {
         Some(_) => Ok(loaded),
@@ -107,8 +109,7 @@ fn replay(
     (changed, ui): (&mut BTreeMap<String, u64>, &Ui),
 ) -> Result<(f64, Figures)> {
     let mut workload = if *choice == Dependencies::All {
-        load(&args.trace, DeriveOptions { softirq: SoftIrqRule::Always, ..DeriveOptions::default() }, ui)?
-            .workload
+        load(&args.trace, SoftIrqRule::Always, ui)?.workload
     } else {
         inferred.workload.clone()
     };

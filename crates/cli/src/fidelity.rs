@@ -22,7 +22,7 @@ use schedlab_topology::Topology;
 use schedlab_trace::Mode;
 use schedlab_units::{CpuId, Span};
 use schedlab_workload::build::ENDLESS;
-use schedlab_workload::derive::{DeriveOptions, InterruptRule};
+use schedlab_workload::derive::{DeriveOptions, InterruptRule, Summary};
 use schedlab_workload::{Builder, Dependencies, Event, EventId, EventKind, Messages, Workload};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -45,11 +45,11 @@ pub(crate) struct FidelityArgs {
     #[arg(long, value_name = "FILE")]
     pub against: Option<PathBuf>,
     /// Where channels come from: none (each block waits for its recorded wakeup), inferred (from who woke whom), or
-    /// recorded (`record --objects`).
-    #[arg(long, value_name = "CHOICE", default_value_t = Messages::None)]
-    pub messages: Messages,
+    /// recorded (`record --objects`). The default is recorded if the recording has any, else none.
+    #[arg(long, value_name = "CHOICE")]
+    pub messages: Option<Messages>,
     /// What kernel code takes: none, or recorded (an idle CPU answers another one's wakeup as late as the recorded
-    /// machine's did, at the median; the default with --messages recorded), or a file of costs.
+    /// machine's did, at the median; the default with recorded messages), or a file of costs.
     #[arg(long, value_name = "CHOICE|FILE")]
     pub costs: Option<FidelityCosts>,
     /// What becomes of recorded interrupts: keep (theirs is the tasks' time), subtract (they take no time), or replay
@@ -343,7 +343,7 @@ fn measure(input: &Path, args: &FidelityArgs, ui: &Ui) -> Result<Fidelity> {
         goes_on,
         grain_ns: exits.waits.percentile_ns(GRAIN_PER_MILLE),
     };
-    let costs = costs_of(args, &exits, loaded.derived.map_or(Span::ZERO, |derived| derived.kick))?;
+    let costs = costs_of(args, &exits, loaded.derived.unwrap_or_default())?;
     let step = ui.step(format!("replaying {} under {}", recording.name, study.subject.label));
     let finished = study.replay(&loaded.workload, None, costs)?;
     drop(step);
@@ -371,8 +371,8 @@ fn measure(input: &Path, args: &FidelityArgs, ui: &Ui) -> Result<Fidelity> {
 }
 
 /// What kernel code takes in this replay.
-fn costs_of(args: &FidelityArgs, exits: &IdleExits, kick: Span) -> Result<Option<Costs>> {
-    let by_default = match args.messages {
+fn costs_of(args: &FidelityArgs, exits: &IdleExits, derived: Summary) -> Result<Option<Costs>> {
+    let by_default = match derived.messages {
         Messages::Recorded => &FidelityCosts::Recorded,
         Messages::None | Messages::Inferred => &FidelityCosts::None,
     };
@@ -389,7 +389,7 @@ fn costs_of(args: &FidelityArgs, exits: &IdleExits, kick: Span) -> Result<Option
                 idle_exit_deep_drawn: drawn(deep_ns),
                 idle_deep_after: after_ns.map_or(Span::ZERO, cost),
                 idle_resched_drawn: drawn(exits.own_ns()),
-                kick,
+                kick: derived.kick,
                 ..Costs::default()
             })
         }
@@ -511,9 +511,9 @@ fn causes(
         derived(input, args, options, (study.recording, &study.wants_cpu), study.topology.nr_cpus(), ui)
             .map(|(loaded, _)| loaded.workload)
     };
-    let mut asleep = match args.messages {
-        Messages::None => workload.clone(),
-        _ => otherwise(DeriveOptions { messages: Messages::None, ..args.options() })?,
+    let mut asleep = match study.loaded.derived.map(|derived| derived.messages) {
+        None | Some(Messages::None) => workload.clone(),
+        _ => otherwise(DeriveOptions { messages: Some(Messages::None), ..args.options() })?,
     };
     Dependencies::None.apply(&mut asleep);
     without(Cause::Messages, &asleep, None, own_costs)?;

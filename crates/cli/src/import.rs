@@ -34,9 +34,9 @@ pub(crate) struct ImportArgs {
     #[arg(long, value_name = "CHOICE", default_value = "infer")]
     pub dependencies: Dependencies,
     /// Where channels come from: none (each block waits for its recorded wakeup), inferred (from who woke whom), or
-    /// recorded (`record --objects`).
-    #[arg(long, value_name = "CHOICE", default_value_t = Messages::None)]
-    pub messages: Messages,
+    /// recorded (`record --objects`). The default is recorded if the recording has any, else none.
+    #[arg(long, value_name = "CHOICE")]
+    pub messages: Option<Messages>,
     /// Leave the time of recorded interrupts in the tasks' CPU time.
     #[arg(long)]
     pub keep_interrupts: bool,
@@ -62,11 +62,12 @@ pub(crate) fn import(args: &ImportArgs, ui: &Ui) -> Result<()> {
             loaded.path.display()
         )));
     }
-    if args.messages != Messages::None && loaded.derived.is_none() {
+    let asked = args.messages.filter(|messages| *messages != Messages::None);
+    if let (Some(messages), None) = (asked, &loaded.derived) {
         return Err(Failure::Input(format!(
-            "{}: --messages {} needs the recording: a workload has its channels, or has none; leave --messages out",
-            loaded.path.display(),
-            args.messages
+            "{}: --messages {messages} needs the recording: a workload has its channels, or has none; leave --messages \
+             out",
+            loaded.path.display()
         )));
     }
     let chosen = args.dependencies.apply(&mut loaded.workload);

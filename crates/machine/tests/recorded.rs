@@ -81,7 +81,7 @@ fn recorded(seed: u64, parks: bool, messages: Messages) -> Workload {
     let mut random = Random::new(seed);
     let mut below = move |n: u64| random.below(n);
     let nr_tasks = 2 + below(4) as i32;
-    let options = DeriveOptions { messages, ..DeriveOptions::default() };
+    let options = DeriveOptions { messages: Some(messages), ..DeriveOptions::default() };
     let mut seen = Seen { deriver: Deriver::new(options, None), now_us: 0, nr_tasks };
     (1..=nr_tasks).for_each(|pid| seen.switch(pid, 0, TaskState::Running, pid));
     let nr_channels = 1 + below(3) as usize;
@@ -228,7 +228,7 @@ fn recorded_queues(seed: u64, roles: bool) -> Workload {
     let mut random = Random::new(seed);
     let mut below = move |n: u64| random.below(n);
     let nr_tasks = 2 + below(3) as i32;
-    let options = DeriveOptions { messages: Messages::Recorded, ..DeriveOptions::default() };
+    let options = DeriveOptions { messages: Some(Messages::Recorded), ..DeriveOptions::default() };
     let mut seen = Seen { deriver: Deriver::new(options, None), now_us: 0, nr_tasks };
     (1..=nr_tasks).for_each(|pid| seen.switch(pid, 0, TaskState::Running, pid));
     let mut queues = vec![Queue::default(); 1 + (below(4) / 3) as usize];

@@ -19,7 +19,7 @@ fn main() {
     let mode = if has("--lenient") { Mode::Lenient } else { Mode::Strict };
     let start = Instant::now();
     let messages = if has("--recorded") { Messages::Recorded } else { Messages::None };
-    let options = DeriveOptions { messages, ..DeriveOptions::default() };
+    let options = DeriveOptions { messages: Some(messages), ..DeriveOptions::default() };
     let derived = match import_trace(path.as_ref(), mode, options, |_| {}) {
         Ok(derived) => derived,
         Err(error) => {

@@ -152,7 +152,7 @@ proptest! {
         let options = DeriveOptions {
             yields: if all_yields { YieldRule::All } else { YieldRule::Switched },
             softirq: [SoftIrqRule::Evidence, SoftIrqRule::Never, SoftIrqRule::Always][softirq],
-            messages,
+            messages: Some(messages),
             ..DeriveOptions::default()
         };
         let mut deriver = Deriver::new(options, None);

@@ -40,9 +40,9 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "NAME")]
     pub sched: SubjectSpec,
     /// Where the channels of a recording come from: none (each block waits for its recorded wakeup), inferred (from who
-    /// woke whom), or recorded (`record --objects`).
-    #[arg(long, value_name = "CHOICE", default_value_t = Messages::None)]
-    pub messages: Messages,
+    /// woke whom), or recorded (`record --objects`). The default is recorded if the recording has any, else none.
+    #[arg(long, value_name = "CHOICE")]
+    pub messages: Option<Messages>,
     /// Where tasks may run: recorded (where the recording or the workload allows them to), or none (on every CPU).
     #[arg(long, value_name = "CHOICE", default_value = "recorded")]
     pub affinity: Affinity,
@@ -202,13 +202,12 @@ fn load(args: &RunArgs, ui: &Ui) -> Result<Loaded> {
 
 /// These as one, as the command line wants recordings to be understood.
 fn load_these(args: &RunArgs, all: &[PathBuf], ui: &Ui) -> Result<Loaded> {
-    if args.messages != Messages::None
+    if let Some(messages) = args.messages.filter(|messages| *messages != Messages::None)
         && let Some(path) = all.iter().find(|path| !schedlab_lab::is_recording(path))
     {
         return Err(Failure::Input(format!(
-            "{}: --messages {} needs a recording: a workload has its channels, or has none; leave --messages out",
-            path.display(),
-            args.messages
+            "{}: --messages {messages} needs a recording: a workload has its channels, or has none; leave --messages out",
+            path.display()
         )));
     }
     let options =

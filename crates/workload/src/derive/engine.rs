@@ -17,6 +17,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 /// Derives a workload from events in order of time. Feed it with [`Deriver::event`], then call [`Deriver::finish`].
 pub struct Deriver<'a> {
     pub(super) options: DeriveOptions,
+    pub(super) messages: Messages,
     pub(super) snapshot: Option<&'a ProcSnapshot>,
     pub(super) tasks: Tasks,
     pub(super) cpus: Vec<Cpu>,
@@ -129,10 +130,12 @@ pub fn is_possible(event: &TraceEvent) -> bool {
 impl<'a> Deriver<'a> {
     /// Starts a derivation; `snapshot` is what /proc said at the start of the recording.
     pub fn new(options: DeriveOptions, snapshot: Option<&'a ProcSnapshot>) -> Deriver<'a> {
+        let messages = options.messages.unwrap_or_default();
         Deriver {
             options,
+            messages,
             snapshot,
-            tasks: Tasks::new(options.messages != Messages::None),
+            tasks: Tasks::new(messages != Messages::None),
             cpus: Vec::new(),
             start_ns: options.window.from.map(|from| from.0),
             now_ns: 0,
@@ -654,7 +657,7 @@ impl<'a> Deriver<'a> {
         let birth = Birth::Fork { parent: TaskId(parent_index as u32) };
         let tid = child.0;
         let child = self.tasks.add(child, child_comm, birth, Where::New);
-        if self.options.messages == Messages::Recorded {
+        if self.messages == Messages::Recorded {
             self.channels.born(tid, child, parent_index);
         }
         let kthreadd = Pid(2);
@@ -726,7 +729,7 @@ impl<'a> Deriver<'a> {
     /// A call at a pipe or socket has returned.
     fn object(&mut self, pid: Pid, call: ObjectCall) {
         self.facts.object_calls += 1;
-        if self.options.messages != Messages::Recorded {
+        if self.messages != Messages::Recorded {
             return;
         }
         let Some(task) = self.at_object(pid) else { return };
@@ -750,7 +753,7 @@ impl<'a> Deriver<'a> {
     /// A task has been at a futex, or is about to be at a lock.
     fn sync(&mut self, pid: Pid, call: SyncCall) {
         self.facts.object_calls += 1;
-        if self.options.messages != Messages::Recorded {
+        if self.messages != Messages::Recorded {
             return;
         }
         let Some(task) = self.at_object(pid) else { return };
@@ -772,7 +775,7 @@ impl<'a> Deriver<'a> {
 
     /// The current task has taken the end of a child.
     fn child_taken(&mut self, pid: Pid) {
-        let (Some(task), Messages::Recorded) = (self.running(pid), self.options.messages) else { return };
+        let (Some(task), Messages::Recorded) = (self.running(pid), self.messages) else { return };
         let object = self.channels.children_of(task);
         let (op, recorded) = (ObjectOp::Receive { object, amount: 1 }, Recorded::Awake);
         self.tasks.emit(task, self.now_ns, |length| EventKind::Object { length, op, recorded });
@@ -780,8 +783,7 @@ impl<'a> Deriver<'a> {
 
     /// A task is about to exit: its parent may be waiting for it.
     fn tell_parent(&mut self, task: usize) {
-        let (Birth::Fork { parent }, Messages::Recorded) =
-            (self.tasks.list[task].birth, self.options.messages)
+        let (Birth::Fork { parent }, Messages::Recorded) = (self.tasks.list[task].birth, self.messages)
         else {
             return;
         };

@@ -99,7 +99,7 @@ impl Deriver<'_> {
         if let Some(mut timeline) = self.tasks.timeline.take() {
             timeline.renumber(&rows);
             let mut at_futexes = None;
-            if self.options.messages == Messages::Recorded {
+            if self.messages == Messages::Recorded {
                 self.channels.renumber(&rows);
                 let put = put_in(&mut workload, &mut self.channels);
                 self.summary.kick = put.kick;
@@ -117,6 +117,7 @@ impl Deriver<'_> {
             }
             workload = builder.finish().expect("what was derived keeps the rules, and was counted");
         }
+        self.summary.messages = self.messages;
         Derived { workload, summary: self.summary }
     }
 

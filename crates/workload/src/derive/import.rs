@@ -4,7 +4,7 @@ use super::snapshot::{ProcSnapshot, SnapshotError};
 use super::{DeriveOptions, Derived, Deriver, TraceTime, WindowError};
 use crate::Messages;
 use crate::limits::{Account, Exceeded, Limits};
-use schedlab_trace::{Mode, Recording, RecordingFormat, TraceError};
+use schedlab_trace::{Mode, Recording, RecordingFormat, SchedEvent, TraceError};
 use std::path::{Path, PathBuf};
 
 /// Why a trace could not be imported.
@@ -67,6 +67,22 @@ fn within(deriver: &Deriver, limits: Limits, path: &Path) -> Result<(), ImportEr
     checked.map_err(|exceeded| ImportError::TooMuch { path: path.to_path_buf(), exceeded })
 }
 
+/// An event at an object is among so many of a recording that has any.
+const FIRST_EVENTS: usize = 1 << 16;
+
+/// Which channels a recording shows, by its first events.
+fn shown(file: &Recording) -> Result<Messages, ImportError> {
+    let mut stream = file.events()?;
+    for _ in 0..FIRST_EVENTS {
+        match stream.next_event()?.map(|event| event.what) {
+            Some(SchedEvent::Object(_) | SchedEvent::Sync(_)) => return Ok(Messages::Recorded),
+            Some(_) => {}
+            None => break,
+        }
+    }
+    Ok(Messages::None)
+}
+
 /// Imports a recording: trace.dat, perf.data, ftrace's text or a Perfetto trace, told by its content.
 /// `progress` is called now and then with the number of events read so far.
 ///
@@ -89,6 +105,8 @@ pub fn import_trace(
     window.check().map_err(no_such_part)?;
     let file = Recording::open(path, mode)?;
     let snapshot = snapshot_beside(path)?;
+    let chosen = options.messages;
+    let options = DeriveOptions { messages: Some(chosen.map_or_else(|| shown(&file), Ok)?), ..options };
     let mut stream = file.events()?;
     let mut deriver = Deriver::new(options, snapshot.as_ref());
     let mut count = 0;
@@ -109,7 +127,7 @@ pub fn import_trace(
     within(&deriver, Limits::HELD, path)?;
     progress(count);
     window.check_within(extent).map_err(no_such_part)?;
-    if options.messages == Messages::Recorded && deriver.object_calls() == 0 {
+    if chosen == Some(Messages::Recorded) && deriver.object_calls() == 0 {
         return Err(ImportError::NoObjects { path: path.to_path_buf() });
     }
     let mut derived = deriver.finish(file.cpu_count(), |comm| stream.comm(comm));

@@ -76,8 +76,9 @@ pub struct DeriveOptions {
     pub softirq: SoftIrqRule,
     /// Whether interrupts count as CPU time of the task that they hit.
     pub interrupts: InterruptRule,
-    /// Whether tasks wait at channels, and which.
-    pub messages: Messages,
+    /// Whether tasks wait at channels, and which. `None`: at recorded ones, if there is one among the first events of
+    /// the recording ([`import_trace`]), else at none.
+    pub messages: Option<Messages>,
     /// Which part of the recording is taken.
     pub window: Window,
 }
@@ -88,7 +89,7 @@ impl Default for DeriveOptions {
             yields: YieldRule::Switched,
             softirq: SoftIrqRule::Evidence,
             interrupts: InterruptRule::Subtract,
-            messages: Messages::None,
+            messages: None,
             window: Window::default(),
         }
     }
@@ -162,6 +163,8 @@ pub struct Summary {
     pub wakeups: WakeupCounts,
     /// What it costs a waker at a recorded channel more if an idle CPU is interrupted for whom it wakes.
     pub kick: Span,
+    /// Where channels come from.
+    pub messages: Messages,
 }
 
 /// WAKEUP events of the workload by what was behind them.

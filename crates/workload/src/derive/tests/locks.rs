@@ -30,7 +30,7 @@ const RECURSIVE: SyncOp = SyncOp::MutexLock(MutexKind { is_recursive: true, inhe
 const LENDING: SyncOp = SyncOp::MutexLock(MutexKind { is_recursive: false, inherits_priority: true });
 
 fn derive(trace: &Trace) -> Workload {
-    let options = DeriveOptions { messages: Messages::Recorded, ..DeriveOptions::default() };
+    let options = DeriveOptions { messages: Some(Messages::Recorded), ..DeriveOptions::default() };
     let workload = trace.derive_with(options, None).workload;
     workload.check().unwrap_or_else(|error| panic!("{error}"));
     let text = workload.to_text().unwrap();

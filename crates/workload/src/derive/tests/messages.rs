@@ -33,7 +33,9 @@ impl Trace {
 }
 
 fn derive(trace: &Trace, messages: Messages) -> Workload {
-    let workload = trace.derive_with(DeriveOptions { messages, ..DeriveOptions::default() }, None).workload;
+    let workload = trace
+        .derive_with(DeriveOptions { messages: Some(messages), ..DeriveOptions::default() }, None)
+        .workload;
     workload.check().unwrap_or_else(|error| panic!("{error}"));
     workload
 }
@@ -435,7 +437,7 @@ fn a_wakeup_that_interrupts_an_idle_cpu_stands_apart() {
             .switch(start + 13, 0, 2, 'S', 1);
     }
     trace.switch(480, 0, 1, 'X', 0);
-    let options = DeriveOptions { messages: Messages::Recorded, ..DeriveOptions::default() };
+    let options = DeriveOptions { messages: Some(Messages::Recorded), ..DeriveOptions::default() };
     let derived = trace.derive_with(options, None);
     let [pipe] = &derived.workload.objects[..] else { panic!("{:?}", derived.workload.objects) };
     assert_eq!((pipe.costs.wake, derived.summary.kick), (Span::from_us(2), Span::from_us(2)));
