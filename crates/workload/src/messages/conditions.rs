@@ -33,10 +33,13 @@ use std::collections::{BTreeMap, BTreeSet};
 const WAITS_MIN: usize = 16;
 /// One in so many waits and sections may contradict the count.
 const FLAWS: usize = 20;
+/// A condition whose waiters have a semaphore each has no more of them.
+const PARTS_MAX: usize = 16;
 
 /// A condition, and who does what there.
 #[derive(Default)]
 struct Condition {
+    nr_waits: usize,
     mutexes: BTreeSet<u32>,
     waiters: BTreeSet<usize>,
     /// Who signals, and who wakes all.
@@ -68,6 +71,8 @@ struct Section {
     task: usize,
     /// Row of its LOCK.
     lock: usize,
+    /// Row of its UNLOCK, if there is one.
+    end: Option<usize>,
     begin: Begin,
     /// Rows of its WAITs at this condition.
     waits: Vec<usize>,
@@ -102,10 +107,17 @@ struct Counted {
 
 /// Makes conditions that count into semaphores: their signals are posts, and their waiters' sections take one.
 pub(super) fn count(workload: &mut Workload, channels: &mut Channels) -> u64 {
+    let all = conditions(workload, channels);
+    if all.is_empty() {
+        return 0;
+    }
     let mut changes = vec![Changes::default(); workload.tasks.len()];
     let mut nr = 0;
-    for (row, condition) in conditions(workload, channels) {
-        let Some((mutex, all)) = semaphores(workload, channels, (row, &condition)) else { continue };
+    let places = Places::new(workload);
+    for (row, condition) in all {
+        let Some((mutex, all)) = semaphores((workload, &places), channels, (row, &condition)) else {
+            continue;
+        };
         let mut gives: BTreeMap<(usize, usize), Vec<ObjectId>> = BTreeMap::new();
         for (part, counted) in all.iter().enumerate() {
             let object = ObjectId(if part == 0 { row } else { channels.part_of_condition(row) });
@@ -144,7 +156,39 @@ struct Changes {
     edits: Edits,
 }
 
-/// All conditions, by their rows.
+/// Where tasks do something at a mutex or condition: rows of events by task and object. A wait is at both.
+struct Places(BTreeMap<(usize, u32), Vec<usize>>);
+
+impl Places {
+    fn new(workload: &Workload) -> Places {
+        let mut places: BTreeMap<(usize, u32), Vec<usize>> = BTreeMap::new();
+        for (task, of) in workload.tasks.iter().enumerate() {
+            for (row, event) in of.events.iter().enumerate() {
+                let mut add = |object: ObjectId| places.entry((task, object.0)).or_default().push(row);
+                match op_of(event) {
+                    Some(ObjectOp::Wait { object, mutex }) => {
+                        add(object);
+                        add(mutex);
+                    }
+                    Some(
+                        ObjectOp::Lock { object }
+                        | ObjectOp::Unlock { object }
+                        | ObjectOp::Signal { object }
+                        | ObjectOp::Broadcast { object },
+                    ) => add(object),
+                    _ => {}
+                }
+            }
+        }
+        Places(places)
+    }
+
+    fn at(&self, task: usize, object: u32) -> &[usize] {
+        self.0.get(&(task, object)).map_or(&[], |rows| rows)
+    }
+}
+
+/// All conditions at which tasks wait often enough, by their rows.
 fn conditions(workload: &Workload, channels: &Channels) -> BTreeMap<u32, Condition> {
     let mut all: BTreeMap<u32, Condition> = BTreeMap::new();
     for (task, events) in workload.tasks.iter().map(|task| &task.events).enumerate() {
@@ -156,6 +200,7 @@ fn conditions(workload: &Workload, channels: &Channels) -> BTreeMap<u32, Conditi
             let condition = all.entry(row).or_default();
             match op {
                 ObjectOp::Wait { mutex, .. } => {
+                    condition.nr_waits += 1;
                     condition.mutexes.insert(mutex.0);
                     condition.waiters.insert(task);
                 }
@@ -164,12 +209,13 @@ fn conditions(workload: &Workload, channels: &Channels) -> BTreeMap<u32, Conditi
             }
         }
     }
+    all.retain(|_, condition| condition.nr_waits >= WAITS_MIN);
     all
 }
 
 /// The semaphores that a condition is, with its mutex; `None`: it does not count.
 fn semaphores(
-    workload: &Workload,
+    recording: (&Workload, &Places),
     channels: &Channels,
     (row, condition): (u32, &Condition),
 ) -> Option<(ObjectId, Vec<Counted>)> {
@@ -183,12 +229,13 @@ fn semaphores(
     let parts: Vec<BTreeSet<usize>> = match is_shared {
         true if !waiters.is_disjoint(signallers) || !waiters.is_disjoint(broadcasters) => return None,
         true => vec![waiters.clone()],
+        false if waiters.len() > PARTS_MAX => return None,
         false => waiters.iter().map(|waiter| BTreeSet::from([*waiter])).collect(),
     };
     let givers = signallers | broadcasters;
     let all: Option<Vec<Counted>> = parts
         .iter()
-        .map(|part| counted((workload, channels), (row, mutex), part, &(&givers - part)))
+        .map(|part| counted(recording, channels, (row, mutex), part, &(&givers - part)))
         .collect();
     let all = all?;
     let sum = |of: &dyn Fn(&Counted) -> usize| all.iter().map(of).sum::<usize>();
@@ -201,7 +248,8 @@ fn semaphores(
 /// What these waiters' semaphore counts: a number or a flag, by sections that begin alike or by all. The one with the
 /// fewest flaws is taken.
 fn counted(
-    (workload, channels): (&Workload, &Channels),
+    (workload, places): (&Workload, &Places),
+    channels: &Channels,
     (condition, mutex): (u32, u32),
     waiters: &BTreeSet<usize>,
     givers: &BTreeSet<usize>,
@@ -209,7 +257,7 @@ fn counted(
     let mut sections = Vec::new();
     for &task in waiters {
         let events = &workload.tasks[task].events;
-        sections_of(events, channels, (task, condition, mutex), &mut sections);
+        sections_of(events, (channels, places), (task, condition, mutex), &mut sections);
     }
     let mut begins: BTreeSet<Begin> =
         sections.iter().filter(|section| !section.waits.is_empty()).map(|section| section.begin).collect();
@@ -222,11 +270,13 @@ fn counted(
             let events = &workload.tasks[section.task].events;
             steps.extend(section.waits.first().map(|row| (events[*row].eid, Step::Wait)));
             let is_such = begins.is_none_or(|begins| begins.contains(&section.begin));
-            let end = events[section.lock..].iter().find(|event| is_such && is_unlock(event, mutex));
-            steps.extend(end.map(|event| (event.eid, Step::End { section: number })));
+            let end = section.end.filter(|_| is_such);
+            steps.extend(end.map(|row| (events[row].eid, Step::End { section: number })));
         }
         for &task in givers {
-            signals(&workload.tasks[task].events, (task, condition, mutex), &mut steps);
+            let mut rows = [places.at(task, condition), places.at(task, mutex)].concat();
+            rows.sort_unstable();
+            signals((task, &workload.tasks[task].events, &rows), (condition, mutex), &mut steps);
         }
         steps.sort_by_key(|(eid, _)| *eid);
         let steps: Vec<Step> = steps.into_iter().map(|(_, step)| step).collect();
@@ -291,36 +341,51 @@ fn is_call_within(channels: &Channels, op: ObjectOp) -> bool {
     is_call && matches!(channels.list[op.object().0 as usize].kind, SeenKind::Sync(_))
 }
 
-fn is_unlock(event: &Event, mutex: u32) -> bool {
-    matches!(op_of(event), Some(ObjectOp::Unlock { object }) if object.0 == mutex)
+/// What a task did before its event of a row.
+fn behind(events: &[Event], channels: &Channels, (row, condition, mutex): (usize, u32, u32)) -> Begin {
+    let ops = events[..row].iter().rev().filter_map(op_of);
+    let last = ops.into_iter().find(|op| !is_call_within(channels, *op));
+    last.map_or(Begin::First, |op| {
+        let at = match op.object().0 {
+            row if row == mutex => At::Mutex,
+            row if row == condition => At::Condition,
+            _ => At::Other,
+        };
+        Begin::Behind(op.name(), at)
+    })
 }
 
 /// The sections of one waiter, but for those in which it waits for another condition alone.
 fn sections_of(
     events: &[Event],
-    channels: &Channels,
+    (channels, places): (&Channels, &Places),
     (task, condition, mutex): (usize, u32, u32),
     sections: &mut Vec<Section>,
 ) {
     let mut open: Option<Section> = None;
-    let (mut before, mut waits_elsewhere) = (Begin::First, false);
-    for (row, event) in events.iter().enumerate() {
-        let Some(op) = op_of(event).filter(|op| !is_call_within(channels, *op)) else { continue };
-        match op {
-            ObjectOp::Lock { object } if object.0 == mutex => {
+    let mut waits_elsewhere = false;
+    for &row in places.at(task, mutex) {
+        match op_of(&events[row]) {
+            Some(ObjectOp::Lock { .. }) => {
                 // one that never ended keeps its waits
                 sections.extend(open.take());
-                let begin = channels.locks.from.get(&event.eid).map_or(before, |from| Begin::From(*from));
-                open = Some(Section { task, lock: row, begin, waits: Vec::new(), may_take: false });
+                let from = channels.locks.from.get(&events[row].eid);
+                let begin = match from {
+                    Some(from) => Begin::From(*from),
+                    None => behind(events, channels, (row, condition, mutex)),
+                };
+                let (waits, may_take) = (Vec::new(), false);
+                open = Some(Section { task, lock: row, end: None, begin, waits, may_take });
                 waits_elsewhere = false;
             }
-            ObjectOp::Wait { object, mutex: of } if of.0 == mutex => match &mut open {
+            Some(ObjectOp::Wait { object, .. }) => match &mut open {
                 Some(section) if object.0 == condition => section.waits.push(row),
                 _ => waits_elsewhere = true,
             },
-            ObjectOp::Unlock { object } if object.0 == mutex => {
+            Some(ObjectOp::Unlock { .. }) => {
                 if let Some(mut section) = open.take() {
                     let is_over = |wait: &usize| is_over_by_time(&events[*wait..row]);
+                    section.end = Some(row);
                     section.may_take = !section.waits.last().is_some_and(is_over) && !waits_elsewhere;
                     let is_other = waits_elsewhere && section.waits.is_empty();
                     sections.extend((!is_other).then_some(section));
@@ -328,12 +393,6 @@ fn sections_of(
             }
             _ => {}
         }
-        let at = match op.object().0 {
-            row if row == mutex => At::Mutex,
-            row if row == condition => At::Condition,
-            _ => At::Other,
-        };
-        before = Begin::Behind(op.name(), at);
     }
     sections.extend(open);
 }
@@ -347,19 +406,22 @@ fn is_over_by_time(events: &[Event]) -> bool {
     wakeup.is_some_and(|wakeup| !matches!(wakeup, Wakeup::Dependent { .. }))
 }
 
-/// The signals of one task. What a signal tells of was done before it let the mutex go.
-fn signals(events: &[Event], (task, condition, mutex): (usize, u32, u32), steps: &mut Vec<(EventId, Step)>) {
+/// The signals of one task, at these rows. What a signal tells of was done before it let the mutex go.
+fn signals(
+    (task, events, rows): (usize, &[Event], &[usize]),
+    (condition, mutex): (u32, u32),
+    steps: &mut Vec<(EventId, Step)>,
+) {
     let (mut holds, mut let_go) = (false, None);
-    for (row, event) in events.iter().enumerate() {
-        match op_of(event) {
+    for &row in rows {
+        let eid = events[row].eid;
+        match op_of(&events[row]) {
             Some(ObjectOp::Lock { object }) if object.0 == mutex => holds = true,
-            Some(ObjectOp::Unlock { object }) if object.0 == mutex => {
-                (holds, let_go) = (false, Some(event.eid));
-            }
+            Some(ObjectOp::Unlock { object }) if object.0 == mutex => (holds, let_go) = (false, Some(eid)),
             Some(op @ (ObjectOp::Signal { object } | ObjectOp::Broadcast { object }))
                 if object.0 == condition =>
             {
-                let at = let_go.take().filter(|_| !holds).unwrap_or(event.eid);
+                let at = let_go.take().filter(|_| !holds).unwrap_or(eid);
                 let to_all = matches!(op, ObjectOp::Broadcast { .. });
                 steps.push((at, Step::Give { task, row, to_all }));
             }

@@ -282,16 +282,20 @@ pub(crate) struct AtFutex {
 pub(crate) fn put_in(workload: &mut Workload, channels: &mut Channels) -> PutIn {
     let nr_unfinished = super::unfinished::finish(workload, channels);
     let parted = super::readers::part(workload, channels);
-    let nr_counting = super::conditions::count(workload, channels);
-    let channels = &*channels;
     workload.count_dropped(
         "call that had not returned when the recording ended, put in for its wakeup",
         nr_unfinished,
     );
+    let nr_unborn = pair_ends(workload, channels);
+    workload.count_dropped("wait for a child whose fork is not in the recording, left out", nr_unborn);
     let repeated = super::rounds::repeated(workload, &channels.pollers);
     let (counted, merged) = merge_polled(workload, channels, &parted.loose);
+    // what is put in from here on has numbers that tell nothing of the time
+    let mut traffic = traffic_of(workload, channels.list.len());
+    let nr_counting = super::conditions::count(workload, channels);
+    traffic.resize(channels.list.len(), Traffic::default());
+    let channels = &*channels;
     let mut settled = settle(workload, channels);
-    let traffic = traffic_of(workload, channels.list.len());
     let kind_of = |id: ObjectId| channels.list[owner_of(channels, id.0).unwrap_or(id.0) as usize].kind;
     let is_usable = |row: usize, seen: &Seen| match seen.kind {
         SeenKind::Sync(_) => settled.usable[row],
@@ -433,6 +437,66 @@ fn traffic_of(workload: &Workload, nr_channels: usize) -> Vec<Traffic> {
     traffic
 }
 
+/// All operations at objects: task and row, the event, what is done, and behind which event it was begun.
+fn each_op(workload: &Workload, mut see: impl FnMut((usize, usize), EventId, ObjectOp, EventId)) {
+    let mut born: HashMap<usize, EventId> = HashMap::new();
+    for event in workload.tasks.iter().flat_map(|task| &task.events) {
+        if let EventKind::Fork { child, .. } = event.kind {
+            born.insert(child.index(), event.eid);
+        }
+    }
+    for (task, of) in workload.tasks.iter().enumerate() {
+        let mut before = of.birth_eid().or_else(|| born.get(&task).copied()).unwrap_or_default();
+        for (row, event) in of.events.iter().enumerate() {
+            if let Some(op) = op_of(event) {
+                see((task, row), event.eid, op, before);
+            }
+            if matches!(event.kind, EventKind::Object { .. } | EventKind::Fork { .. }) {
+                before = event.eid;
+            }
+        }
+    }
+}
+
+/// Takes out what has no other side of the ends of children: those that nobody waited for any more, and waits for a child
+/// whose fork was not recorded. How many of the latter.
+fn pair_ends(workload: &mut Workload, channels: &Channels) -> u64 {
+    type Place = (usize, usize);
+    let mut ends: BTreeMap<u32, (Vec<(EventId, EventId, Place)>, Vec<(EventId, Place)>)> = BTreeMap::new();
+    each_op(workload, |place, eid, op, before| {
+        if channels.list[op.object().0 as usize].kind == SeenKind::Children {
+            let (sent, received) = ends.entry(op.object().0).or_default();
+            match op {
+                ObjectOp::Send { .. } => sent.push((before, eid, place)),
+                _ => received.push((eid, place)),
+            }
+        }
+    });
+    let mut edits = vec![Edits::default(); workload.tasks.len()];
+    let mut nr = 0;
+    for (mut sent, mut received) in ends.into_values() {
+        received.sort_unstable();
+        let Some((last, _)) = received.last() else { continue };
+        let late = sent.iter().filter(|(_, eid, _)| eid > last).map(|(.., place)| *place);
+        for (task, row) in late {
+            edits[task].removed.insert(row);
+        }
+        sent.sort_unstable();
+        let (mut begun, mut there) = (sent.into_iter().peekable(), 0u64);
+        for (eid, (task, row)) in received {
+            there += std::iter::from_fn(|| begun.next_if(|(before, ..)| *before < eid)).count() as u64;
+            if there > 0 {
+                there -= 1;
+            } else {
+                nr += 1;
+                edits[task].removed.insert(row);
+            }
+        }
+    }
+    apply(workload, &edits);
+    nr
+}
+
 /// How much each channel's receivers took out that no recorded SEND can have put in: a SEND that its task began after
 /// they had it. When a task began it is not recorded; it was behind what the task did before, another task's fork or
 /// operation at an object. Events are numbered in order of time. What was received beyond all that was sent is part of
@@ -445,23 +509,11 @@ fn traffic_of(workload: &Workload, nr_channels: usize) -> Vec<Traffic> {
 fn missing_of(workload: &Workload, nr_channels: usize) -> Vec<u64> {
     let mut sent: Vec<Vec<(EventId, u64)>> = vec![Vec::new(); nr_channels];
     let mut received = sent.clone();
-    for task in &workload.tasks {
-        let mut before = task.birth_eid().unwrap_or_default();
-        for event in &task.events {
-            match event.kind {
-                EventKind::Object { op: ObjectOp::Send { object, amount }, .. } => {
-                    sent[object.0 as usize].push((before, amount.into()));
-                }
-                EventKind::Object { op: ObjectOp::Receive { object, amount }, .. } => {
-                    received[object.0 as usize].push((event.eid, amount.into()));
-                }
-                _ => {}
-            }
-            if matches!(event.kind, EventKind::Object { .. } | EventKind::Fork { .. }) {
-                before = event.eid;
-            }
-        }
-    }
+    each_op(workload, |_, eid, op, before| match op {
+        ObjectOp::Send { object, amount } => sent[object.0 as usize].push((before, amount.into())),
+        ObjectOp::Receive { object, amount } => received[object.0 as usize].push((eid, amount.into())),
+        _ => {}
+    });
     let missing = sent.into_iter().zip(received).map(|(mut sent, mut received)| {
         sent.sort_unstable();
         received.sort_unstable();

@@ -333,6 +333,30 @@ fn a_wait_for_a_child_ends_with_the_child() {
 }
 
 // us     0         1         2
+//        01234567890123456789012
+// cpu0   11c1f122E2w21c1f1333E33           c: 1 has waited for a child; f: it forks 2, later 3; E: they tell their ends
+#[test]
+fn a_child_that_was_born_before_is_waited_for_by_nobody_else() {
+    let mut trace = Trace::default();
+    let taken = |trace: &mut Trace, us| drop(trace.push(us, 0, 1, Context::Task, SchedEvent::ChildTaken));
+    trace.switch(0, 0, 0, 'R', 1);
+    taken(&mut trace, 2);
+    trace.fork(4, 0, 1, 2).wakeup_new(4, 0, 1, 2).switch(6, 0, 1, 'S', 2);
+    trace.exit(9, 0, 2).waking(10, 0, 2, 1).switch(12, 0, 2, 'X', 1);
+    taken(&mut trace, 14);
+    trace
+        .fork(16, 0, 1, 3)
+        .wakeup_new(16, 0, 1, 3)
+        .switch(18, 0, 1, 'X', 3)
+        .exit(21, 0, 3)
+        .switch(23, 0, 3, 'X', 0);
+    let workload = derive(&trace, Messages::Recorded);
+    let lives = [1, 2, 3].map(|pid| life(task(&workload, pid)));
+    assert_eq!(lives, ["F4 R1@6 F10 E12", "C5 S1@6 E6", "E5"]);
+    assert_eq!(workload.dropped["wait for a child whose fork is not in the recording, left out"], 1);
+}
+
+// us     0         1         2
 //        0123456789012345678901234
 // cpu0   111s11111s1111111111111E       s: writes of 100 and 50 return
 // cpu1   222r2E333r3E444444r4E          each takes 50
