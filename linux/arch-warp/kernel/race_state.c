@@ -11,7 +11,7 @@
  *	sched_ext	a CPU's own queue, and who is runnable
  *	a task		each class says the same of it as on_rq; its priority and CPUs; pressure; clamps of utilisation
  *	at rest		flags that an interrupt or a stopper takes back; the tick; who is busy in a domain
- *	at the end	a task's CPUs are among those of its cpuset
+ *			a task's CPUs are among those of its cpuset
  */
 #include <linux/cpuset.h>
 #include <linux/mmu_context.h>
@@ -380,7 +380,7 @@ static const char *warp_task_copies(struct task_struct *p)
  */
 static const char *warp_task_load(struct task_struct *p)
 {
-#ifdef CONFIG_SMP
+#if defined(CONFIG_SMP) && LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 0)	/* not tried before */
 	u64 weight = scale_load_down(p->se.load.weight), divider = PELT_MIN_DIVIDER + p->se.avg.period_contrib;
 	u64 load = div64_u64(weight * p->se.avg.load_sum, divider), differs;
 
@@ -388,7 +388,7 @@ static const char *warp_task_load(struct task_struct *p)
 		return NULL;
 	differs = load > p->se.avg.load_avg ? load - p->se.avg.load_avg : p->se.avg.load_avg - load;
 	if (differs > weight / 16 + 2)
-		return WARP_WRONG("%s has a load of %lu, and by its weight and time %llu", p->comm, p->se.avg.load_avg, load);
+		return WARP_WRONG("%s has %s load than its weight and time say", p->comm, p->se.avg.load_avg > load ? "more" : "less");
 #endif
 	return NULL;
 }
@@ -451,7 +451,7 @@ static const char *warp_task_cpuset(struct task_struct *p)
 }
 
 /* pi_lock guards a task's parameters and CPUs, the queue's lock where it is queued: both are free. */
-const char *warp_race_task_state(struct task_struct *p, bool at_end)
+const char *warp_race_task_state(struct task_struct *p, unsigned int at_rest)
 {
 	const char *why = NULL;
 
@@ -469,10 +469,10 @@ const char *warp_race_task_state(struct task_struct *p, bool at_end)
 		why = warp_task_pressure(p);
 	if (!why)
 		why = warp_ext_task(p);
-	if (!why && at_end)
+	if (!why && at_rest)
 		why = warp_task_cpuset(p);
 	/* the unmodified kernel's tasks may be so for a while (linux/race/explained.toml), and more is to be seen behind that */
-	if (!why && at_end && dl_task(p) && p->on_rq && p->dl.dl_throttled && !hrtimer_active(&p->dl.dl_timer))
+	if (!why && at_rest == 2 && dl_task(p) && p->on_rq && p->dl.dl_throttled && !hrtimer_active(&p->dl.dl_timer))
 		why = WARP_WRONG("a deadline task is held back until it has time again, and no timer will end that");
 	return why;
 }
@@ -617,7 +617,7 @@ const char *warp_race_rest_state(bool at_end)
 	return why;
 }
 #else
-const char *warp_race_task_state(struct task_struct *p, bool at_end) { return NULL; }
+const char *warp_race_task_state(struct task_struct *p, unsigned int at_rest) { return NULL; }
 const char *warp_race_queue_state(int cpu) { return NULL; }
 const char *warp_race_all_state(void) { return NULL; }
 const char *warp_race_rest_state(bool at_end) { return NULL; }

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Flavour race: who waits, and for whom. A mutex that lends priority keeps its waiters in a tree, and the first of them in
- * a tree of its owner's. A group that is held back waits for time, a task beside an idle CPU for whoever balances.
+ * a tree of its owner's. A task that waits beside an idle CPU waits for whoever balances.
  *
  *	mutex	owner o		waiters: d (priority -1), r (94), f (120)
  *	o	pi_waiters: d		o runs as d would
  *	then	o gives it up		d is woken, and stays first until it has it
  *
- * Each was read in 5.10, 6.1, 6.12 and 7.2 (race_read.h), mutexes in the last two: before 6.5 a waiter has one key for both
- * trees.
+ * Read in 6.12 and 7.2, and asked of no other (race_read.h): before 6.5 a waiter has one key for both trees.
  */
 #include <linux/cpuset.h>
 #include <linux/mmu_context.h>
@@ -20,7 +19,7 @@
 #include "race_read.h"
 #include "warp.h"
 
-#if WARP_WAS_READ
+#if WARP_WAS_READ && LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 0)
 
 static char warp_waits_why[256];
 #define WARP_WRONG(...) \
@@ -28,7 +27,7 @@ static char warp_waits_why[256];
 
 /* ---- mutexes that lend priority ---- */
 
-#if defined(CONFIG_RT_MUTEXES) && LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 0)
+#ifdef CONFIG_RT_MUTEXES
 /* Whether one that waits comes after the other, by the keys that they have in one tree (rt_waiter_node_less()). */
 static bool warp_comes_after(const struct rt_waiter_node *one, const struct rt_waiter_node *other)
 {
@@ -136,56 +135,6 @@ const char *warp_race_task_waits(struct task_struct *p, bool at_rest)
 	return raw_spin_is_locked(&p->pi_lock) ? NULL : warp_mutex_wait(p, at_rest);
 }
 
-/* ---- groups that are held back ---- */
-
-#ifdef CONFIG_CFS_BANDWIDTH
-/* Since when a group has time left beside queues that are held back. */
-static struct warp_spare {
-	struct task_group *tg;
-	unsigned long long since;
-} warp_spares[32];
-
-/* More than a slice is left (sched_cfs_bandwidth_slice_us: 5 ms), and its period is not about to end. */
-static bool warp_has_spare(struct cfs_bandwidth *b)
-{
-	return b->quota != RUNTIME_INF && b->runtime > 5 * NSEC_PER_MSEC && !list_empty(&b->throttled_cfs_rq) &&
-	       hrtimer_active(&b->period_timer) && ktime_to_ns(hrtimer_expires_remaining(&b->period_timer)) > 8 * (s64)NSEC_PER_MSEC;
-}
-
-/*
- * Asks: nobody is held back for long while more than a slice is left. A CPU that gives time back starts the slack timer, which
- * hands it out 5 ms later if no new period is nearer than 7. Falsified by a timer that is not started, or put off again and again.
- */
-static const char *warp_spare_time(bool at_rest)
-{
-	struct task_group *tg;
-
-	list_for_each_entry_rcu(tg, &task_groups, list) {
-		struct cfs_bandwidth *b = &tg->cfs_bandwidth;
-		struct warp_spare *spare = NULL;
-
-		if (raw_spin_is_locked(&b->lock))
-			continue;
-		for (unsigned int n = 0; n < ARRAY_SIZE(warp_spares) && !spare; n++)
-			if (!warp_spares[n].tg || warp_spares[n].tg == tg)
-				spare = &warp_spares[n];
-		if (!spare)
-			return NULL;
-		spare->tg = tg;
-		if (!warp_has_spare(b))
-			spare->since = 0;
-		else if (!spare->since)
-			spare->since = sched_clock();
-		else if (at_rest && sched_clock() - spare->since > 12 * NSEC_PER_MSEC)
-			return WARP_WRONG("a group is held back, and has had %llu ns left for %llu us", b->runtime,
-					  (sched_clock() - spare->since) / 1000);
-	}
-	return NULL;
-}
-#else
-static const char *warp_spare_time(bool at_rest) { return NULL; }
-#endif
-
 /* ---- tasks that wait beside idle CPUs ---- */
 
 /* Since when a CPU has been idle, while another one of its cache has a task that could run there. */
@@ -201,11 +150,7 @@ static bool warp_has_for(int cpu, int idle)
 		return false;
 	list_for_each_entry(p, &rq->cfs_tasks, se.group_node)
 		if (p != rq->curr && !WARP_SLEEPS_QUEUED(p) && !p->se.cfs_rq->throttle_count &&
-		    cpumask_test_cpu(idle, p->cpus_ptr)
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 11, 0)
-		    && !is_migration_disabled(p)
-#endif
-		   )
+		    cpumask_test_cpu(idle, p->cpus_ptr) && !is_migration_disabled(p))
 			return true;
 	return false;
 }
@@ -220,7 +165,7 @@ static bool warp_is_free(int cpu)
  * looked for by the busy one's tick; 150 ms are ten times what that takes, and longer than a CPU stands. Falsified by a flag
  * that says that somebody balances already, by an idle CPU that nobody finds, or by a domain that lacks a CPU.
  */
-static const char *warp_idle_beside(void)
+const char *warp_race_idle_beside(void)
 {
 #if defined(CONFIG_FAIR_GROUP_SCHED) && defined(CONFIG_CFS_BANDWIDTH)
 	int cpu, other;
@@ -243,19 +188,12 @@ static const char *warp_idle_beside(void)
 		else if (has && !warp_idle_since[cpu])
 			warp_idle_since[cpu] = sched_clock();
 		else if (has && sched_clock() - warp_idle_since[cpu] > 150 * NSEC_PER_MSEC)
-			return WARP_WRONG("cpu%d has been idle for %llu ms beside one with several tasks that could run there", cpu,
-					  (sched_clock() - warp_idle_since[cpu]) / NSEC_PER_MSEC);
+			return WARP_WRONG("cpu%d has been idle for 150 ms beside one that has several tasks", cpu);
 	}
 #endif
 	return NULL;
 }
-
-/* Asked each time; at_rest: all CPUs are, and no interrupt is on its way. */
-const char *warp_race_waits_for(bool at_rest)
-{
-	return warp_spare_time(at_rest) ?: warp_idle_beside();
-}
 #else
 const char *warp_race_task_waits(struct task_struct *p, bool at_rest) { return NULL; }
-const char *warp_race_waits_for(bool at_rest) { return NULL; }
+const char *warp_race_idle_beside(void) { return NULL; }
 #endif
