@@ -922,7 +922,8 @@ const char *warp_race_check(unsigned int at_rest)
 		if (!warp_in_box(p))
 			warp_add(p);
 		if (!why && warp_rq_whole(task_cpu(p)))
-			why = warp_check_task(p, at_rest) ?: warp_race_task_lists(p) ?: warp_race_task_state(p, at_rest == 2);
+			why = warp_check_task(p, at_rest) ?: warp_race_task_lists(p) ?: warp_race_task_state(p, at_rest) ?:
+			      warp_race_task_waits(p, at_rest);
 	}
 	for (unsigned int id = 0; id < warp_boot_info.max_tasks; id++) {
 		warp_note_dl(id, warp_boot_info.tasks[id].task);
@@ -938,6 +939,8 @@ const char *warp_race_check(unsigned int at_rest)
 		why = warp_race_requests();
 	if (!why)
 		why = warp_race_all_state();
+	if (!why)
+		why = warp_race_idle_beside();
 	if (!why && at_rest)
 		why = warp_check_rest(at_rest == 2);
 	return why;

@@ -11,6 +11,7 @@
  *	sched_ext	a CPU's own queue, and who is runnable
  *	a task		each class says the same of it as on_rq; its priority and CPUs; pressure; clamps of utilisation
  *	at rest		flags that an interrupt or a stopper takes back; the tick; who is busy in a domain
+ *			a task's CPUs are among those of its cpuset
  */
 #include <linux/cpuset.h>
 #include <linux/mmu_context.h>
@@ -19,6 +20,10 @@
 #include <linux/sched/isolation.h>
 #include <linux/tick.h>
 #include "../../../kernel/sched/sched.h"
+#include "../../../kernel/sched/pelt.h"
+#if defined(CONFIG_CPUSETS) && LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 0)
+#include "../../../kernel/cgroup/cpuset-internal.h"
+#endif
 #include "race_read.h"
 #include "warp.h"
 
@@ -369,6 +374,25 @@ static const char *warp_task_copies(struct task_struct *p)
 	return NULL;
 }
 
+/*
+ * Asks: the load that a fair task is worth is its weight times its share of time (pelt.c, ___update_load_avg()). Falsified by a
+ * weight that is changed alone. The sum grows within a period, a thousandth of a second, and the average follows at its end.
+ */
+static const char *warp_task_load(struct task_struct *p)
+{
+#if defined(CONFIG_SMP) && LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 0)	/* not tried before */
+	u64 weight = scale_load_down(p->se.load.weight), divider = PELT_MIN_DIVIDER + p->se.avg.period_contrib;
+	u64 load = div64_u64(weight * p->se.avg.load_sum, divider), differs;
+
+	if (p->sched_class != &fair_sched_class || !p->se.avg.last_update_time)
+		return NULL;
+	differs = load > p->se.avg.load_avg ? load - p->se.avg.load_avg : p->se.avg.load_avg - load;
+	if (differs > weight / 16 + 2)
+		return WARP_WRONG("%s has %s load than its weight and time say", p->comm, p->se.avg.load_avg > load ? "more" : "less");
+#endif
+	return NULL;
+}
+
 /* A task's class and priority are those of its parameters, if nobody has lent it his. */
 static const char *warp_task_priority(struct task_struct *p)
 {
@@ -408,8 +432,26 @@ static const char *warp_task_pressure(struct task_struct *p)
 	return NULL;
 }
 
+/*
+ * Asks: a task may use no CPU that its cpuset has not. Falsified where a cpuset changes within a call that changes the task's
+ * CPUs. Who is in the top cpuset may name CPUs that are off, and is not asked.
+ */
+static const char *warp_task_cpuset(struct task_struct *p)
+{
+#if defined(CONFIG_CPUSETS) && LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 0)
+	struct cpuset *cs = css_cs(rcu_dereference_raw(p->cgroups)->subsys[cpuset_cgrp_id]);
+
+	if (warp_race_operations || !cs->css.parent || p->flags & (PF_KTHREAD | PF_EXITING))
+		return NULL;
+	if (!cpumask_subset(&p->cpus_mask, cs->effective_cpus))
+		return WARP_WRONG("%s may use CPUs that its cpuset has not (%lx, %lx)", p->comm, cpumask_bits(&p->cpus_mask)[0],
+				  cpumask_bits(cs->effective_cpus)[0]);
+#endif
+	return NULL;
+}
+
 /* pi_lock guards a task's parameters and CPUs, the queue's lock where it is queued: both are free. */
-const char *warp_race_task_state(struct task_struct *p, bool at_end)
+const char *warp_race_task_state(struct task_struct *p, unsigned int at_rest)
 {
 	const char *why = NULL;
 
@@ -422,11 +464,15 @@ const char *warp_race_task_state(struct task_struct *p, bool at_end)
 	if (!why)
 		why = warp_task_priority(p);
 	if (!why)
+		why = warp_task_load(p);
+	if (!why)
 		why = warp_task_pressure(p);
 	if (!why)
 		why = warp_ext_task(p);
+	if (!why && at_rest)
+		why = warp_task_cpuset(p);
 	/* the unmodified kernel's tasks may be so for a while (linux/race/explained.toml), and more is to be seen behind that */
-	if (!why && at_end && dl_task(p) && p->on_rq && p->dl.dl_throttled && !hrtimer_active(&p->dl.dl_timer))
+	if (!why && at_rest == 2 && dl_task(p) && p->on_rq && p->dl.dl_throttled && !hrtimer_active(&p->dl.dl_timer))
 		why = WARP_WRONG("a deadline task is held back until it has time again, and no timer will end that");
 	return why;
 }
@@ -571,7 +617,7 @@ const char *warp_race_rest_state(bool at_end)
 	return why;
 }
 #else
-const char *warp_race_task_state(struct task_struct *p, bool at_end) { return NULL; }
+const char *warp_race_task_state(struct task_struct *p, unsigned int at_rest) { return NULL; }
 const char *warp_race_queue_state(int cpu) { return NULL; }
 const char *warp_race_all_state(void) { return NULL; }
 const char *warp_race_rest_state(bool at_end) { return NULL; }

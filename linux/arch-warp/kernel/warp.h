@@ -46,9 +46,12 @@ const char *warp_race_requests(void);
 const char *warp_race_rest_lists(void);
 /* race_state.c: what is kept twice agrees: a queue, a task, all queues, all CPUs at rest */
 const char *warp_race_queue_state(int cpu);
-const char *warp_race_task_state(struct task_struct *p, bool at_end);
+const char *warp_race_task_state(struct task_struct *p, unsigned int at_rest);
 const char *warp_race_all_state(void);
 const char *warp_race_rest_state(bool at_end);
+/* race_waits.c: who waits for a mutex; CPUs that idle beside tasks */
+const char *warp_race_task_waits(struct task_struct *p, bool at_rest);
+const char *warp_race_idle_beside(void);
 /* race_load.c: fair queues' averages, at the end of a scenario; a CPU is about to stand, and goes on */
 const char *warp_race_load(void);
 void warp_race_stands(bool goes_on);
