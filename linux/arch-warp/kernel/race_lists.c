@@ -72,23 +72,36 @@ static const char *warp_leaves(int cpu)
 	return NULL;
 }
 
-/* A CPU that goes off pushes tasks away from the first time on that it says so; no other callback outlives its lock. */
-static const char *warp_callbacks(int cpu)
-{
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 13, 0)	/* 5.10 makes its calls behind the lock, and pushes nobody away */
-	static unsigned long warp_pushes_away;
+/* CPUs that have begun to push tasks away. */
+static unsigned long warp_pushes_away;
+
+static bool warp_pushes_no_more(int cpu)
+{
+	struct rq *rq = cpu_rq(cpu);
+
+	return warp_pushes_away & BIT(cpu) && !cpu_active(cpu) && cpu_dying(cpu) && !rq->online && !rq->balance_callback;
+}
+#endif
+
+/*
+ * A CPU that goes off pushes tasks away from the first time on that it says so; no other callback outlives its lock. Before 6.11
+ * one that may not go off is on its way back without a mark of that, between two calls of sched_cpu_deactivate(): asked at rest.
+ */
+static const char *warp_callbacks(int cpu, bool at_rest)
+{
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 13, 0)
 	struct rq *rq = cpu_rq(cpu);
 
 	if (cpu_active(cpu)) {
 		warp_pushes_away &= ~BIT(cpu);
 		if (rq->balance_callback)
 			return WARP_WRONG("cpu%d: nobody holds its queue, and a callback waits for whoever does", cpu);
-	} else if (cpu_dying(cpu) && !rq->online) {
-		if (rq->balance_callback)
-			warp_pushes_away |= BIT(cpu);
-		else if (warp_pushes_away & BIT(cpu))
-			return WARP_WRONG("cpu%d goes off, and nothing keeps tasks from running there", cpu);
+	} else if (cpu_dying(cpu) && !rq->online && rq->balance_callback) {
+		warp_pushes_away |= BIT(cpu);
 	}
+	if (warp_pushes_no_more(cpu) && (at_rest || LINUX_VERSION_CODE >= KERNEL_VERSION(6, 11, 0)))
+		return WARP_WRONG("cpu%d goes off, and nothing keeps tasks from running there", cpu);
 #endif
 	return NULL;
 }
@@ -102,7 +115,7 @@ const char *warp_race_queue_lists(int cpu)
 
 	if (cpu >= WARP_CHECKED_CPUS)
 		return NULL;
-	why = warp_callbacks(cpu);
+	why = warp_callbacks(cpu, false);
 	if (!why)
 		why = warp_leaves(cpu);
 	if (!why && !!dl_rq->overloaded != !!WARP_DL_OVERLOAD(dl_rq))
@@ -215,9 +228,12 @@ const char *warp_race_rest_lists(void)
 	const char *why = warp_sleepers();
 	int cpu;
 
-	for_each_online_cpu(cpu)
+	for_each_online_cpu(cpu) {
 		if (!why)
 			why = warp_stays(cpu);
+		if (!why)
+			why = warp_callbacks(cpu, true);
+	}
 	return why;
 }
 #else
