@@ -140,8 +140,15 @@ const AROUND: usize = 6;
 /// Lines by which another CPU goes on, those around them, the first and the last.
 fn near_switches(rows: &[Row]) -> BTreeSet<usize> {
     let cuts = (0..rows.len()).filter(|number| *number == 0 || !rows[*number].before.is_empty());
-    let around = |cut: usize| cut.saturating_sub(AROUND)..(cut + AROUND).min(rows.len());
-    cuts.chain([rows.len()]).flat_map(around).collect()
+    let mut shown = BTreeSet::new();
+    let mut next = 0;
+    for cut in cuts.chain([rows.len()]) {
+        let from = cut.saturating_sub(AROUND);
+        // a gap of a few lines is none
+        shown.extend(if from < next + AROUND { next } else { from }..(cut + AROUND).min(rows.len()));
+        next = cut + AROUND;
+    }
+    shown
 }
 
 /// A line of the story.
@@ -415,8 +422,7 @@ impl Story {
             let shown = near_switches(&rows);
             let left_out = |nr: usize| {
                 let mut cells = vec![Cell::text(""); self.nr_cpus() + 2];
-                let text = if nr == 1 { "1 line".into() } else { format!("{nr} lines") };
-                cells[self.nr_cpus() + 1] = Cell::text(text).tone(Tone::Soft);
+                cells[self.nr_cpus() + 1] = Cell::text(format!("{nr} lines, below")).tone(Tone::Soft);
                 cells
             };
             let (mut lines, mut next) = (Vec::new(), 0);
@@ -433,5 +439,27 @@ impl Story {
         page.section("Who calls what", "scenario");
         page.command(&self.scenario.text);
         page.html()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_page_begins_with_the_lines_around_switches() {
+        let row = |number: usize| Row {
+            cpu: 0,
+            at: number as u32,
+            is_switch: false,
+            what: String::new(),
+            place: String::new(),
+            holds: Vec::new(),
+            before: if number == 20 { "cpu0 goes on".into() } else { String::new() },
+        };
+        let shown = |nr: usize| near_switches(&(0..nr).map(row).collect::<Vec<_>>());
+        assert!(shown(80).into_iter().eq((0..6).chain(14..26).chain(74..80)));
+        // four lines between the switch and the end are there, too
+        assert!(shown(36).into_iter().eq((0..6).chain(14..36)));
     }
 }

@@ -317,8 +317,8 @@ pub enum ChannelKind {
 pub struct SyncCall {
     /// Where: a number without meaning, the same for all who come there. A mutex and the futex in it have the same one.
     pub key: u64,
-    /// The second place: where waiters are put by a requeue, the mutex of a wait at a condition, from which place in the
-    /// program a mutex is locked (a number without meaning as well); else 0, as where a recording does not say it.
+    /// The second place: where waiters are put by a requeue, the mutex of a wait at a condition, from which place in
+    /// the program a mutex is locked (a number without meaning as well); else 0, as where a recording does not say it.
     pub other: u64,
     /// What.
     pub what: SyncOp,

@@ -206,7 +206,8 @@ fn load_these(args: &RunArgs, all: &[PathBuf], ui: &Ui) -> Result<Loaded> {
         && let Some(path) = all.iter().find(|path| !schedlab_lab::is_recording(path))
     {
         return Err(Failure::Input(format!(
-            "{}: --messages {messages} needs a recording: a workload has its channels, or has none; leave --messages out",
+            "{}: --messages {messages} needs a recording: a workload has its channels, or has none; leave --messages \
+             out",
             path.display()
         )));
     }

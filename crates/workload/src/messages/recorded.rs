@@ -458,14 +458,21 @@ fn each_op(workload: &Workload, mut see: impl FnMut((usize, usize), EventId, Obj
     }
 }
 
-/// Takes out what has no other side of the ends of children: those that nobody waited for any more, and waits for a child
-/// whose fork was not recorded. How many of the latter.
+/// What the children of one task say to it, with task and row of each event.
+#[derive(Default)]
+struct ChildEnds {
+    /// Begun behind which event, and its own.
+    sent: Vec<(EventId, EventId, (usize, usize))>,
+    received: Vec<(EventId, (usize, usize))>,
+}
+
+/// Takes out what has no other side of the ends of children: those that nobody waited for any more, and waits for a
+/// child whose fork was not recorded. How many of the latter.
 fn pair_ends(workload: &mut Workload, channels: &Channels) -> u64 {
-    type Place = (usize, usize);
-    let mut ends: BTreeMap<u32, (Vec<(EventId, EventId, Place)>, Vec<(EventId, Place)>)> = BTreeMap::new();
+    let mut ends: BTreeMap<u32, ChildEnds> = BTreeMap::new();
     each_op(workload, |place, eid, op, before| {
         if channels.list[op.object().0 as usize].kind == SeenKind::Children {
-            let (sent, received) = ends.entry(op.object().0).or_default();
+            let ChildEnds { sent, received } = ends.entry(op.object().0).or_default();
             match op {
                 ObjectOp::Send { .. } => sent.push((before, eid, place)),
                 _ => received.push((eid, place)),
@@ -474,7 +481,7 @@ fn pair_ends(workload: &mut Workload, channels: &Channels) -> u64 {
     });
     let mut edits = vec![Edits::default(); workload.tasks.len()];
     let mut nr = 0;
-    for (mut sent, mut received) in ends.into_values() {
+    for ChildEnds { mut sent, mut received } in ends.into_values() {
         received.sort_unstable();
         let Some((last, _)) = received.last() else { continue };
         let late = sent.iter().filter(|(_, eid, _)| eid > last).map(|(.., place)| *place);

@@ -343,9 +343,9 @@ fn a_waker_at_a_futex_is_taken_to_go_on_while_its_sleeper_is_awake() {
     assert!(!lock.notes.contains_key("messages at futexes"), "{:?}", lock.notes);
 }
 
-/// 20 rounds: 2 waits at a condition until 1 signals, then 1 signals with nobody there, and 2 takes that without a wait.
-/// If not `signals_first` it goes through its section before that second signal. With `places` it takes the mutex once
-/// more for something else, from the second of these places in the program (0: not recorded).
+/// 20 rounds: 2 waits at a condition until 1 signals, then 1 signals with nobody there, and 2 takes that without a
+/// wait. If not `signals_first` it goes through its section before that second signal. With `places` it takes the mutex
+/// once more for something else, from the second of these places in the program (0: not recorded).
 fn counted(signals_first: bool, places: Option<[u64; 2]>) -> Workload {
     let mut trace = Trace::two();
     let (signal, section) = if signals_first { (13, 17) } else { (17, 13) };

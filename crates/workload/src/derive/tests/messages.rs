@@ -338,7 +338,9 @@ fn a_wait_for_a_child_ends_with_the_child() {
 #[test]
 fn a_child_that_was_born_before_is_waited_for_by_nobody_else() {
     let mut trace = Trace::default();
-    let taken = |trace: &mut Trace, us| drop(trace.push(us, 0, 1, Context::Task, SchedEvent::ChildTaken));
+    let taken = |trace: &mut Trace, us| {
+        trace.push(us, 0, 1, Context::Task, SchedEvent::ChildTaken);
+    };
     trace.switch(0, 0, 0, 'R', 1);
     taken(&mut trace, 2);
     trace.fork(4, 0, 1, 2).wakeup_new(4, 0, 1, 2).switch(6, 0, 1, 'S', 2);
