@@ -263,20 +263,24 @@ fn counted(
         sections.iter().filter(|section| !section.waits.is_empty()).map(|section| section.begin).collect();
     begins.insert(Begin::First);
     let is_alone = waiters.len() == 1;
+    // waits and signals are the same, whichever sections take something
+    let mut known: Vec<(EventId, Step)> = Vec::new();
+    for section in &sections {
+        let wait = section.waits.first().map(|row| workload.tasks[section.task].events[*row].eid);
+        known.extend(wait.map(|eid| (eid, Step::Wait)));
+    }
+    for &task in givers {
+        let mut rows = [places.at(task, condition), places.at(task, mutex)].concat();
+        rows.sort_unstable();
+        signals((task, &workload.tasks[task].events, &rows), (condition, mutex), &mut known);
+    }
     let mut found: Vec<Counted> = Vec::new();
     for begins in [Some(&begins), None] {
-        let mut steps = Vec::new();
+        let mut steps = known.clone();
         for (number, section) in sections.iter().enumerate() {
-            let events = &workload.tasks[section.task].events;
-            steps.extend(section.waits.first().map(|row| (events[*row].eid, Step::Wait)));
             let is_such = begins.is_none_or(|begins| begins.contains(&section.begin));
-            let end = section.end.filter(|_| is_such);
-            steps.extend(end.map(|row| (events[row].eid, Step::End { section: number })));
-        }
-        for &task in givers {
-            let mut rows = [places.at(task, condition), places.at(task, mutex)].concat();
-            rows.sort_unstable();
-            signals((task, &workload.tasks[task].events, &rows), (condition, mutex), &mut steps);
+            let end = section.end.filter(|_| is_such).map(|row| workload.tasks[section.task].events[row].eid);
+            steps.extend(end.map(|eid| (eid, Step::End { section: number })));
         }
         steps.sort_by_key(|(eid, _)| *eid);
         let steps: Vec<Step> = steps.into_iter().map(|(_, step)| step).collect();
