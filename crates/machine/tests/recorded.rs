@@ -73,11 +73,35 @@ impl Seen {
             self.futex(pid, sleeper, SyncOp::FutexWake);
         }
     }
+
+    /// The same with a lock held, for which the other one waits then.
+    fn unpark_locked(&mut self, pid: i32, sleeper: i32) {
+        self.unpark(pid, sleeper, false);
+        self.switch(sleeper, sleeper, TaskState::Interruptible, 0);
+        self.waking(pid, sleeper);
+        self.lock(pid, SyncOp::FutexWake, 1);
+        self.switch(sleeper, 0, TaskState::Running, sleeper);
+        self.lock(sleeper, SyncOp::FutexWoken, 2);
+    }
+
+    fn lock(&mut self, pid: i32, what: SyncOp, value: u32) {
+        self.at(pid, pid, SchedEvent::Sync(SyncCall { key: 99, other: 0, what, value }));
+    }
+}
+
+/// What a task wakes others with at futexes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Parks {
+    No,
+    /// Nothing.
+    Plain,
+    /// A lock that it holds, and that who is woken wants then.
+    Locked,
 }
 
 /// Tasks send and receive at random; who finds nothing sleeps until somebody sends. With `parks` each also waits at a
 /// futex of its own until another has woken it there once, now or before.
-fn recorded(seed: u64, parks: bool, messages: Messages) -> Workload {
+fn recorded(seed: u64, parks: Parks, messages: Messages) -> Workload {
     let mut random = Random::new(seed);
     let mut below = move |n: u64| random.below(n);
     let nr_tasks = 2 + below(4) as i32;
@@ -91,13 +115,16 @@ fn recorded(seed: u64, parks: bool, messages: Messages) -> Workload {
     // in some programs the last task polls
     let poller = if below(3) == 0 { nr_tasks } else { 0 };
     let (mut parked, mut permits) = (BTreeSet::new(), vec![0; nr_tasks as usize + 1]);
-    for _ in 0..below(if parks { 600 } else { 80 }) {
+    for _ in 0..below(if parks == Parks::No { 80 } else { 600 }) {
         seen.now_us += below(20);
         let pid = running[below(running.len() as u64) as usize];
-        if parks && below(4) > 0 {
+        if parks != Parks::No && below(4) > 0 {
             let other = 1 + below(nr_tasks as u64) as i32;
             if other != pid && parked.remove(&other) {
-                seen.unpark(pid, other, below(2) == 0);
+                match parks {
+                    Parks::Locked if below(4) > 0 => seen.unpark_locked(pid, other),
+                    _ => seen.unpark(pid, other, below(2) == 0),
+                }
                 running.push(other);
             } else if other != pid {
                 permits[other as usize] = 1;
@@ -160,7 +187,12 @@ proptest! {
     #[test]
     fn no_recording_of_messages_replays_into_a_deadlock(seed in any::<u64>(), nr_cpus in 1..4u32) {
         let messages = if seed % 4 == 0 { Messages::Inferred } else { Messages::Recorded };
-        let workload = recorded(seed, seed % 2 == 0, messages);
+        let parks = match (seed % 2, seed % 3) {
+            (0, _) => Parks::Plain,
+            (_, 0) => Parks::Locked,
+            _ => Parks::No,
+        };
+        let workload = recorded(seed, parks, messages);
         workload.check().unwrap();
         for sched in ["fifo", "rr", "eevdf"] {
             let outcome = run(sched, nr_cpus, &workload);
@@ -173,7 +205,7 @@ proptest! {
 #[test]
 fn most_of_them_wait_at_channels() {
     let waits = |seed: &u64| {
-        let workload = recorded(*seed, false, Messages::Recorded);
+        let workload = recorded(*seed, Parks::No, Messages::Recorded);
         let events = workload.tasks.iter().flat_map(|task| &task.events);
         events.filter(|event| matches!(event.kind, EventKind::Object { .. })).count() > 4
     };
@@ -183,9 +215,23 @@ fn most_of_them_wait_at_channels() {
 /// And those with futexes have messages that no recorder saw.
 #[test]
 fn some_of_them_have_inferred_messages_at_futexes() {
-    let inferred =
-        |seed: &u64| recorded(*seed, true, Messages::Recorded).notes.contains_key("messages at futexes");
+    let inferred = |seed: &u64| {
+        recorded(*seed, Parks::Plain, Messages::Recorded).notes.contains_key("messages at futexes")
+    };
     let nr = (0..100).filter(inferred).count();
+    assert!(nr > 15, "{nr}");
+}
+
+/// And some have locks that are held by who wakes another.
+#[test]
+fn some_of_them_hold_a_lock_while_they_wake() {
+    let held = |seed: &u64| {
+        recorded(*seed, Parks::Locked, Messages::Recorded)
+            .notes
+            .get("locks")
+            .is_some_and(|note| note.contains("held by who wakes another"))
+    };
+    let nr = (0..100).filter(held).count();
     assert!(nr > 15, "{nr}");
 }
 

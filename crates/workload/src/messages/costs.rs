@@ -136,7 +136,9 @@ pub(super) fn measure(
         let whole = tails[kind].or(leads[kind]);
         // a wakeup takes no longer than the call in which it is
         let most = whole.or(tails[nr_kinds]).or(leads[nr_kinds]).unwrap_or(COST_MAX);
-        let (sleep, wake) = (cost(of, SLEEP), cost(of, wakes).min(most));
+        // who sleeps leaves its CPU and comes back: it is seen how long it takes to come back and return
+        let most_asleep = behind[kind].or(behind[nr_kinds]).map_or(COST_MAX, |behind| behind + behind);
+        let (sleep, wake) = (cost(of, SLEEP).min(most_asleep), cost(of, wakes).min(most));
         let beyond = |whole: Option<Span>, cost: Span| whole.unwrap_or_default().saturating_sub(cost);
         costs.push(WaitCosts { sleep, wake, tail: beyond(whole, wake) });
         lead_of.push(Leads { gives: beyond(leads[kind], wake), takes: beyond(behind[kind], sleep) });

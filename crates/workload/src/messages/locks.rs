@@ -117,12 +117,29 @@ impl Locks {
         self.levels.insert(row, (0, -start));
     }
 
+    /// Waits at this futex were for the same as those at another one.
+    fn waits_as(&mut self, row: u32, other: u32) {
+        if let Some(expected) = self.expected.get(&other).copied() {
+            self.expected.insert(row, expected);
+        }
+    }
+
     fn took_awake(&mut self, task: usize) {
         if let Some((row, left)) = self.taking.remove(&task)
             && let Some((_, least)) = self.levels.get_mut(&row)
         {
             *least = left.min(*least);
         }
+    }
+}
+
+impl Channels {
+    /// A futex is a mutex, but for some of its waits: the row for those.
+    pub(super) fn rest_of_lock(&mut self, lock: u32) -> u32 {
+        self.list[lock as usize].kind = SeenKind::Sync(SyncKind::Mutex);
+        let rest = self.part(SeenKind::Sync(SyncKind::Futex));
+        self.locks.waits_as(rest, lock);
+        rest
     }
 }
 
@@ -280,6 +297,8 @@ pub(super) struct Settled {
     pub tasks: Vec<TaskLocks>,
     /// Locks that one task alone uses.
     pub private: u64,
+    /// Locks that tasks hold while they wake others.
+    pub nr_held: u64,
     /// Futexes where one task alone waits, and its wakers never do.
     pub alone: Vec<bool>,
 }
@@ -297,6 +316,13 @@ pub(super) struct TaskLocks {
     pub holds: Holds,
     /// Row of the operation by which the task came to where it sleeps, for its futex's calls; last first.
     began: Vec<(usize, u32)>,
+}
+
+impl TaskLocks {
+    /// The operation at this row is followed by a wait at a lock, whose LOCK is put in.
+    pub fn waits_at(&mut self, row: usize, lock: u32) {
+        self.began.push((row, lock));
+    }
 }
 
 impl Settled {
@@ -356,17 +382,29 @@ struct Users {
     posts: u64,
 }
 
+impl Users {
+    /// One task alone waits, and its wakers never do.
+    fn is_alone(&self) -> bool {
+        self.waiters.len() == 1 && self.wakers.is_disjoint(&self.waiters)
+    }
+}
+
 /// Puts the operations at futexes and locks in order: what is used alone goes, what contradicts itself is counted.
-pub(super) fn settle(workload: &mut Workload, channels: &Channels) -> Settled {
+pub(super) fn settle(workload: &mut Workload, channels: &mut Channels) -> Settled {
     link(workload, channels);
     let mut users = users(workload, channels);
     if unite_alone(workload, channels, &users) {
         users = self::users(workload, channels);
     }
-    let mut settled = Settled::default();
+    let sections = super::sections::find(workload, channels, |row| users[row as usize].is_alone());
+    let channels = &*channels;
+    if sections.nr_locks() > 0 {
+        users = self::users(workload, channels);
+    }
+    let mut settled = Settled { nr_held: sections.nr_locks(), ..Settled::default() };
     for (row, (seen, of)) in channels.list.iter().zip(&users).enumerate() {
         // where several wait, one could take what another needs to go on
-        let is_alone = of.waiters.len() == 1 && of.wakers.is_disjoint(&of.waiters);
+        let is_alone = of.is_alone();
         let waited_alike = is_alone && of.waited == of.woken;
         let is_futex = seen.kind == SeenKind::Sync(SyncKind::Futex);
         let is_free = !is_lock_like(channels, row as u32) && owner_of(channels, row as u32).is_none();
@@ -418,6 +456,7 @@ pub(super) fn settle(workload: &mut Workload, channels: &Channels) -> Settled {
     ] {
         workload.count_dropped(reason, times);
     }
+    sections.put(workload, channels, &mut settled);
     settled
 }
 
@@ -465,7 +504,7 @@ fn rename(workload: &mut Workload, to: impl Fn(u32) -> u32) {
 }
 
 /// Whether most waits at a futex were for a lock to be free. Who takes it without a wait sends nobody anything.
-fn is_lock_like(channels: &Channels, row: u32) -> bool {
+pub(super) fn is_lock_like(channels: &Channels, row: u32) -> bool {
     channels.locks.expected.get(&row).is_some_and(|(locks, others)| locks > others)
 }
 
@@ -730,6 +769,12 @@ pub(super) fn note(
     );
     if nr_counting > 0 {
         note += &format!("; {nr_counting} conditions count something, and are semaphores");
+    }
+    if settled.nr_held > 0 {
+        note += &format!(
+            "; {} are held by who wakes another, as waits behind such wakeups show",
+            settled.nr_held
+        );
     }
     if settled.private > 0 {
         note += &format!("; {} mutexes that one task alone uses are left out", settled.private);

@@ -19,6 +19,7 @@ mod locks;
 mod readers;
 mod recorded;
 mod rounds;
+mod sections;
 mod unfinished;
 
 pub(crate) use inferred::{Timeline, infer};

@@ -119,10 +119,21 @@ impl Channels {
 
     /// A semaphore more that is part of this condition.
     pub(super) fn part_of_condition(&mut self, condition: u32) -> u32 {
-        let row = self.list.len() as u32;
-        self.add(SeenKind::Sync(SyncKind::Semaphore));
+        let row = self.part(SeenKind::Sync(SyncKind::Semaphore));
         self.locks.is_part_of(row, condition);
         row
+    }
+
+    /// A row more that no key has.
+    pub(super) fn part(&mut self, kind: SeenKind) -> u32 {
+        let row = self.list.len() as u32;
+        self.add(kind);
+        row
+    }
+
+    /// Whether who was woken by this wakeup took its waker's CPU.
+    pub(super) fn took_its_cpu(&self, wakeup: EventId) -> bool {
+        self.preempted.contains_key(&wakeup)
     }
 
     /// What a task does by this call; `None`: nothing that a replay could do. Who did not wait for a connection may ask
@@ -293,9 +304,9 @@ pub(crate) fn put_in(workload: &mut Workload, channels: &mut Channels) -> PutIn 
     // what is put in from here on has numbers that tell nothing of the time
     let mut traffic = traffic_of(workload, channels.list.len());
     let nr_counting = super::conditions::count(workload, channels);
+    let mut settled = settle(workload, channels);
     traffic.resize(channels.list.len(), Traffic::default());
     let channels = &*channels;
-    let mut settled = settle(workload, channels);
     let kind_of = |id: ObjectId| channels.list[owner_of(channels, id.0).unwrap_or(id.0) as usize].kind;
     let is_usable = |row: usize, seen: &Seen| match seen.kind {
         SeenKind::Sync(_) => settled.usable[row],

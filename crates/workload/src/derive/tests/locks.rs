@@ -343,6 +343,51 @@ fn a_waker_at_a_futex_is_taken_to_go_on_while_its_sleeper_is_awake() {
     assert!(!lock.notes.contains_key("messages at futexes"), "{:?}", lock.notes);
 }
 
+// us     0         1         2
+//        01234567890123456789012345
+// cpu0   111s2l111u22l2222B111111...     1 sends 2 something at s, and 2 takes its CPU; at l it waits for a lock until u
+/// 20 rounds on one CPU: 1 wakes 2, and holds a lock until 4 us later. In every fourth 2 comes when that is over.
+fn told_with_a_lock_held() -> Trace {
+    let mut trace = Trace::default();
+    trace.switch(0, 0, 0, 'R', 2).switch(1, 0, 2, 'S', 1);
+    for round in 0..20 {
+        let start = 10 + 50 * round;
+        trace.waking(start, 0, 1, 2).sync(start + 1, 0, 1, 91, SyncOp::FutexWake);
+        if round % 4 == 3 {
+            trace.switch(start + 20, 0, 1, 'R', 2).sync(start + 21, 0, 2, 91, SyncOp::FutexWoken);
+            trace.switch(start + 30, 0, 2, 'S', 1);
+            continue;
+        }
+        trace.switch(start + 1, 0, 1, 'R', 2).sync(start + 2, 0, 2, 91, SyncOp::FutexWoken);
+        trace.switch(start + 4, 0, 2, 'S', 1).waking(start + 8, 0, 1, 2);
+        trace.sync(start + 9, 0, 1, 77, SyncOp::FutexWake).switch(start + 9, 0, 1, 'R', 2);
+        trace.sync_with(start + 10, 0, 2, (77, 0), SyncOp::FutexWoken, 2);
+        trace.switch(start + 14, 0, 2, 'S', 1);
+    }
+    trace.switch(1100, 0, 1, 'X', 0);
+    trace
+}
+
+#[test]
+fn a_lock_that_a_waker_holds_is_held_at_each_of_its_messages() {
+    let workload = derive(&told_with_a_lock_held());
+    let (waker, woken) = (life(&workload, 1), life(&workload, 2));
+    let nr = |life: &str, what: &str| life.split(' ').filter(|word| word.starts_with(what)).count();
+    assert_eq!((nr(&waker, "L"), nr(&waker, "U")), (20, 20), "{waker}");
+    assert_eq!((nr(&woken, "L"), nr(&woken, "U")), (20, 20), "{woken}");
+    let slept = woken.split(' ').filter(|word| word.starts_with('L') && word.ends_with('*')).count();
+    assert_eq!(slept, 15, "three of four rounds wait: {woken}");
+    assert!(workload.notes["locks"].contains("1 are held by who wakes another"), "{:?}", workload.notes);
+    // who takes its waker's CPU and waits for nothing is against it
+    let mut trace = told_with_a_lock_held();
+    let is_at_lock = |event: &TraceEvent| {
+        event.time_ns > 300_000 && matches!(event.what, SchedEvent::Sync(SyncCall { key: 77, .. }))
+    };
+    trace.events.retain(|event| !is_at_lock(event));
+    let other = derive(&trace);
+    assert_eq!(nr(&life(&other, 1), "L"), 0, "{}", life(&other, 1));
+}
+
 /// 20 rounds: 2 waits at a condition until 1 signals, then 1 signals with nobody there, and 2 takes that without a
 /// wait. If not `signals_first` it goes through its section before that second signal. With `places` it takes the mutex
 /// once more for something else, from the second of these places in the program (0: not recorded).
