@@ -2,7 +2,7 @@
 # Records programs of this host with their pipes and sockets, on two CPUs and on one, and replays each without channels, with
 # inferred and with recorded ones, and with recorded ones but without costs or strangers: tables of docs/fidelity.md. Each program is
 # recorded three times, for two recordings of one program differ. Needs root; what is not there is left out (Debian: linux-perf,
-# redis-server, nginx with apache2-utils, sqlite3, ffmpeg, memcached with libmemcached-tools, postgresql, nodejs, a JDK, golang,
+# redis-server, nginx with apache2-utils, sqlite3, ffmpeg, mpv, memcached with libmemcached-tools, postgresql, nodejs, a JDK, golang,
 # sysbench, zstd, git, gcc, python3). Usage: scripts/fidelity-recordings.sh [FOLDER [PROGRAM...]]
 set -eu
 root=$(pwd)
@@ -81,7 +81,7 @@ recorded=
 take() {
     name=$1 needs=$2
     shift 2
-    [ "$wanted" = "  " ] || case $wanted in *" ${name%-*} "*) ;; *) return ;; esac
+    [ "$wanted" = "  " ] || case $wanted in *" ${name%-*} "*) ;; *) return 0 ;; esac
     there "$needs" || { echo "$name: there is no $needs, left out"; return; }
     # shellcheck disable=SC2086 # $bind is words or nothing
     "$schedlab" record "${objects:---objects}" -o "$name.dat" -- $bind "$@" > "$name.log" 2>&1 || { cat "$name.log"; return; }
@@ -102,6 +102,7 @@ for run in 1 2 3; do for cpus in 2 1; do
     take "pipe-$cpus.$run" ./pipe ./pipe
     take "pyq-$cpus.$run" python3 python3 pyq.py
     take "video-$cpus.$run" ffplay sh video.sh
+    take "mpv-$cpus.$run" mpv mpv --no-config --really-quiet --vo=null --ao=null clip.mp4
     take "aio-$cpus.$run" python3 python3 aio.py
     take "mp-$cpus.$run" python3 python3 mp.py
     take "node-$cpus.$run" node node workers.js

@@ -1,58 +1,82 @@
 #!/usr/bin/env python3
-"""The rows of docs/fidelity.md: each program's medians before and now, of two files of `schedlab fidelity --json`.
+"""The rows of docs/fidelity.md: each program's medians, of files of `schedlab fidelity --json`.
 
-Usage: scripts/fidelity-table.py BEFORE.json NOW.json     (recordings are called PROGRAM-CPUS.RUN)
+Usage: scripts/fidelity-table.py [BEFORE.json] NOW.json     (recordings are called PROGRAM-CPUS.RUN)
+
+With BEFORE both stand beside each other. In brackets: from the least to the most that seeds give (`--seeds N`), medians, too.
 """
 
 import json
+import math
 import statistics
 import sys
+
+DURATION, DELAY = ("duration", "max"), ("run_delay", "sum")
+SLEEPS, FORCED = ("switches_voluntary", "sum"), ("switches_preempted", "sum")
 
 
 def quantities(path):
     """By recording: its quantities over all tasks, by name and statistic."""
     with open(path) as file:
         recordings = json.load(file)["recordings"]
-    whole = lambda of: {(x["name"], x["statistic"]): x for x in of["quantities"] if x["task"] is None}
+    whole = lambda of: {(x["name"], x["statistic"]): x for x in of["quantities"] if x.get("label", "all") == "all"}
     return {of["workload"]: whole(of) for of in recordings}
 
 
 def percent(value):
+    if math.isnan(value):
+        return "-"
     return f"{value:+.1f} %" if abs(value) < 100 else f"{value:+.0f} %"
 
 
-def change(x):
-    return 100 * (x["replayed"] - x["recorded"]) / x["recorded"] if x["recorded"] else float("nan")
+def change(x, replayed):
+    return 100 * (replayed - x["recorded"]) / x["recorded"] if x["recorded"] else float("nan")
+
+
+def ks(of, name):
+    return of[name][DELAY]["ks"] or 0
+
+
+def cell(of, names, key):
+    """The median change of a quantity, and from where to where seeds take it."""
+    rows = [of[name][key] for name in names]
+    text = percent(statistics.median(change(x, x["replayed"]) for x in rows))
+    if all(x.get("seeds") for x in rows):
+        ends = [statistics.median(change(x, x["seeds"][end]) for x in rows) for end in ("least", "most")]
+        text += " ({:+.0f} .. {:+.0f})".format(*ends)
+    return text
 
 
 def main():
-    if len(sys.argv) != 3:
+    if len(sys.argv) not in (2, 3):
         sys.exit(__doc__)
-    before, now = map(quantities, sys.argv[1:])
+    files = [quantities(path) for path in sys.argv[1:]]
+    now = files[-1]
     groups = {}
-    for name in sorted(now.keys() & before.keys()):
+    for name in sorted(set.intersection(*(set(of) for of in files))):
         groups.setdefault(name.split(".")[0], []).append(name)
-    met = {id(before): [0, 0, 0], id(now): [0, 0, 0]}
-    delay, sleeps, forced = ((name, "sum") for name in ("run_delay", "switches_voluntary", "switches_preempted"))
+    met = [[0, 0, 0] for _ in files]
     for group, names in groups.items():
         program, cpus = group.rsplit("-", 1)
-        median = lambda of, key: statistics.median(change(of[name][key]) for name in names)
-        ks = lambda of: statistics.median(of[name][delay]["ks"] or 0 for name in names)
-        both = lambda key: f"{percent(median(before, key))}, now {percent(median(now, key))}"
+        both = lambda text: ", now ".join(text(of) for of in files)
         recorded = lambda key: [now[name][key]["recorded"] for name in names]
-        delays, counts = [ns / 1e6 for ns in recorded(delay)], recorded(sleeps)
-        cells = [program, cpus, percent(median(now, ("duration", "max"))), f"{min(delays):.0f}..{max(delays):.0f}"]
-        cells += [both(delay), f"{ks(before):.3f}, now {ks(now):.3f}", f"{min(counts):,}..{max(counts):,}"]
-        print("|", " | ".join([*cells, both(sleeps), both(forced)]), "|")
-        for of in (before, now):
+        delays, counts = [ns / 1e6 for ns in recorded(DELAY)], recorded(SLEEPS)
+        cells = [program, cpus, cell(now, names, DURATION).split(" (")[0], f"{min(delays):.0f}..{max(delays):.0f}"]
+        cells.append(both(lambda of: cell(of, names, DELAY)))
+        cells.append(both(lambda of: "{:.3f}".format(statistics.median(ks(of, name) for name in names))))
+        cells.append(f"{min(counts):,}..{max(counts):,}")
+        cells += [both(lambda of: cell(of, names, key)) for key in (SLEEPS, FORCED)]
+        print("|", " | ".join(cells), "|")
+        for of, found in zip(files, met):
             for name in names:
-                met[id(of)][0] += abs(change(of[name][delay])) <= 10
-                met[id(of)][1] += abs(change(of[name][sleeps])) <= 10
-                met[id(of)][2] += (of[name][delay]["ks"] or 0) <= 0.1
+                off = lambda key: abs(change(of[name][key], of[name][key]["replayed"]))
+                found[0] += off(DELAY) <= 10
+                found[1] += off(SLEEPS) <= 10
+                found[2] += ks(of, name) <= 0.1
     total = sum(map(len, groups.values()))
-    for of, word in ((before, "before"), (now, "now")):
-        print("{}: of {} replays {} within 10 % in run delay, {} in sleeps, {} within .1 in K-S".format(
-            word, total, *met[id(of)]), file=sys.stderr)
+    for found in met:
+        print("of {} replays {} within 10 % in run delay, {} in sleeps, {} within .1 in K-S".format(total, *found),
+              file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -7,8 +7,8 @@ use crate::parse::{Affinity, parse_cpus};
 use crate::ui::Ui;
 use clap::Args;
 use schedlab_compare::fidelity::{
-    Cause, Fidelity, IdleExits, MatchBy, QUANTILES, Side, Variant, exits_of_idle, first_stop_differences,
-    json, page, table, terminal, wakeup_order,
+    Cause, Fidelity, IdleExits, MatchBy, QUANTILES, Sample, Side, Variant, exits_of_idle,
+    first_stop_differences, json, page, table, terminal, wakeup_order,
 };
 use schedlab_instruments::{LogProblem, summarize_seen};
 use schedlab_lab::{
@@ -68,6 +68,10 @@ pub(crate) struct FidelityArgs {
     /// Timer ticks per second of real Linux: 100, 250 or 1000.
     #[arg(long, default_value_t = 250, value_name = "HZ", value_parser = crate::parse::parse_hz)]
     pub hz: u32,
+    /// Replay with so many seeds, whose ticks fall elsewhere: from the least to the most that they give, and what was
+    /// recorded beside it. A replay is one sample, as a recording is.
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub seeds: u64,
     /// Do not look for the cause: one replay instead of up to five.
     #[arg(long)]
     pub no_causes: bool,
@@ -364,6 +368,7 @@ fn measure(input: &Path, args: &FidelityArgs, ui: &Ui) -> Result<Fidelity> {
     if study.by == MatchBy::Pid {
         follow(&study, &finished, &mut found)?;
     }
+    found.samples = samples(args.seeds, costs, &study, ui)?;
     if !args.no_causes {
         found.variants = causes(input, (args, costs), &study, &finished, ui)?;
     }
@@ -484,6 +489,20 @@ fn follow(study: &Study<'_>, finished: &Finished, found: &mut Fidelity) -> Resul
     }
     found.order = Some(wakeup_order(truth, &finished.log).map_err(study.contradiction())?);
     Ok(())
+}
+
+/// The same replay with other seeds than the first. How long sleeps last and when tasks start was recorded; when ticks
+/// come was not.
+fn samples(seeds: u64, costs: Option<Costs>, study: &Study<'_>, ui: &Ui) -> Result<Vec<Sample>> {
+    let step = (seeds > 1).then(|| ui.step(format!("replaying with {} seeds more", seeds - 1)));
+    let mut samples = Vec::new();
+    for seed in 1..seeds {
+        let perturb = Perturb { slack: Span::ZERO, start: Span::ZERO, ..Perturb::new(seed) };
+        let found = study.compare(&study.replay(&study.loaded.workload, Some(perturb), costs)?)?;
+        samples.push(Sample { all: found.all, duration_ns: found.duration_ns[1] });
+    }
+    drop(step);
+    Ok(samples)
 }
 
 /// The replay as it is, and without each cause.

@@ -17,6 +17,7 @@ mod causes;
 mod figures;
 mod order;
 mod page;
+mod seeds;
 mod show;
 mod stops;
 
@@ -24,6 +25,7 @@ pub use causes::{Cause, Variant, taken_away};
 pub use figures::{Figures, IdleExits, QUANTILES, Side, exits_of_idle};
 pub use order::{WakeupOrder, wakeup_order};
 pub use page::{page, table};
+pub use seeds::{Sample, Spread};
 pub use show::{json, terminal};
 pub use stops::{Stop, StopDifference, first_stop_differences};
 
@@ -67,6 +69,8 @@ pub struct Fidelity {
     pub order: Option<WakeupOrder>,
     /// What was taken away, and what that left.
     pub variants: Vec<Variant>,
+    /// The same replay with other seeds.
+    pub samples: Vec<Sample>,
     /// Sentences that one must know before the figures are believed.
     pub warnings: Vec<String>,
 }
@@ -186,6 +190,7 @@ impl Fidelity {
             strangers: None,
             order: None,
             variants: Vec::new(),
+            samples: Vec::new(),
             warnings: Vec::new(),
         }
     }

@@ -1,6 +1,6 @@
 //! Fidelity as a page: recorded and replayed distributions one over the other, then the tables.
 
-use super::show::{blocks, change, ks_text, rows};
+use super::show::{blocks, change, ks_text, rows, spread_text};
 use super::{Fidelity, Pair, taken_away};
 use schedlab_instruments::Distribution;
 use schedlab_report::chart::{Chart, Scale, Series, Style, Unit};
@@ -45,13 +45,18 @@ pub fn table(all: &[Fidelity]) -> Table {
         Column::new("in_order", "%", "pairs of wakeups in recorded order"),
         Column::new("cause", "", "found by taking causes away"),
     ];
+    let has_seeds = all.iter().any(|fidelity| !fidelity.samples.is_empty());
+    let columns = match has_seeds {
+        true => [columns, seed_columns()].concat(),
+        false => columns,
+    };
     let mut table = Table::new("fidelity", "All recordings", columns);
     for fidelity in all {
         let [a, b] = &fidelity.all.sides;
         let mark = if fidelity.warnings.is_empty() { "" } else { "*" };
         let [was, is] = fidelity.cpus;
         let in_order = fidelity.order.and_then(|order| order.share());
-        table.push(vec![
+        let mut row = vec![
             format!("{}{mark}", fidelity.name).into(),
             if was == is { was.to_string().into() } else { format!("{was} > {is}").into() },
             fidelity.unknown.into(),
@@ -65,9 +70,24 @@ pub fn table(all: &[Fidelity]) -> Table {
             fidelity.gained_blocks.into(),
             in_order.map_or("-".to_string(), |share| format!("{:.1}", 100.0 * share)).into(),
             taken_away(&fidelity.variants).map_or("-", |cause| cause.name()).into(),
-        ]);
+        ];
+        if has_seeds {
+            let spreads = fidelity.spreads();
+            row.extend(["run_delay", "switches_voluntary"].map(|wanted| {
+                let found = spreads.iter().find(|((name, ..), _)| *name == wanted);
+                spread_text(found.map(|(_, spread)| *spread)).into()
+            }));
+        }
+        table.push(row);
     }
     table
+}
+
+fn seed_columns() -> Vec<Column> {
+    vec![
+        Column::new("run_delay_seeds", "", "the same from the least to the most that seeds give"),
+        Column::new("voluntary_seeds", "", "the same of switches by blocking"),
+    ]
 }
 
 fn one(page: &mut Page, fidelity: &Fidelity) {
@@ -86,6 +106,9 @@ fn one(page: &mut Page, fidelity: &Fidelity) {
         time(fidelity.grain_ns)
     ));
     page.grid(&pair_table(&fidelity.all, fidelity));
+    if let Some(verdict) = fidelity.verdict() {
+        page.note(&format!("The last column goes from the least to the most that seeds give: {verdict}."));
+    }
     if let Some(order) = fidelity.order
         && let Some(share) = order.share()
     {
@@ -163,22 +186,34 @@ fn curve(d: &Distribution, grain_ns: u64) -> Vec<(f64, f64)> {
 fn pair_table(pair: &Pair, fidelity: &Fidelity) -> Grid {
     let head = ["", "statistic", "recorded", "replayed", "change", "K-S"].map(Cell::text).to_vec();
     let mut grid = Grid { head, rows: Vec::new() };
+    let of_all = pair.label == fidelity.all.label && pair.task.is_none();
+    let spreads = if of_all { fidelity.spreads() } else { Vec::new() };
+    let has_seeds = !spreads.is_empty();
+    if has_seeds {
+        grid.head.push(Cell::text(format!("of {} seeds", fidelity.samples.len() + 1)));
+    }
+    let seeds = |spread| has_seeds.then(|| Cell::number(spread_text(spread)));
     if pair.task.is_none() {
         let [a, b] = fidelity.duration_ns;
         grid.rows.push(line("duration", "", time(a), time(b), change(a, b), String::new()));
+        grid.rows[0].extend(seeds(fidelity.duration_spread()));
     }
-    for (name, statistic, a, b, unit) in rows(pair) {
+    for (number, (name, statistic, a, b, unit)) in rows(pair).into_iter().enumerate() {
         let ks = match (name, statistic) {
             ("run_delay", "sum") => ks_text(pair.run_delay_ks(fidelity.grain_ns)),
             ("wakeup_latency", "sum") => ks_text(pair.wakeup_latency_ks(fidelity.grain_ns)),
             _ => String::new(),
         };
         let value = |n: u64| if unit == "ns" { time(n) } else { count(n) };
-        grid.rows.push(line(&name.replace('_', " "), statistic, value(a), value(b), change(a, b), ks));
+        let mut row = line(&name.replace('_', " "), statistic, value(a), value(b), change(a, b), ks);
+        row.extend(seeds(spreads.get(number).map(|(_, spread)| *spread)));
+        grid.rows.push(row);
     }
     if pair.task.is_none() {
         for (label, blocks) in blocks(fidelity) {
-            grid.rows.push(line(label, "", String::new(), count(blocks), String::new(), String::new()));
+            let mut row = line(label, "", String::new(), count(blocks), String::new(), String::new());
+            row.extend(seeds(None));
+            grid.rows.push(row);
         }
     }
     grid

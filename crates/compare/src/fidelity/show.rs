@@ -1,6 +1,6 @@
 //! Fidelity on a terminal and as JSON.
 
-use super::{Fidelity, Pair, taken_away};
+use super::{Fidelity, Pair, Spread, taken_away};
 use schedlab_report::units::{count, time};
 use schedlab_report::{Style, clip, wrapped};
 use serde_json::{Value, json};
@@ -18,12 +18,21 @@ pub(super) fn change(recorded: u64, replayed: u64) -> String {
     }
 }
 
+/// `-36.5 .. +27.2 %`: from the least to the most that seeds give.
+pub(super) fn spread_text(spread: Option<Spread>) -> String {
+    let Some(Spread { recorded, least, most, .. }) = spread else { return String::new() };
+    match change(recorded, least).strip_suffix(" %") {
+        Some(from) => format!("{from} .. {}", change(recorded, most)),
+        None => format!("{} .. {}", change(recorded, least), change(recorded, most)),
+    }
+}
+
 pub(super) fn ks_text(ks: Option<f64>) -> String {
     ks.map_or("-".to_string(), |ks| format!("{ks:.3}"))
 }
 
 /// A quantity of a pair: name, recorded, replayed, as text or as a number.
-type Row = (&'static str, &'static str, u64, u64, &'static str);
+pub(super) type Row = (&'static str, &'static str, u64, u64, &'static str);
 
 /// How many blocks of the replay differ from the recording's, by name; those ended by force where there are any.
 pub(super) fn blocks(fidelity: &Fidelity) -> impl Iterator<Item = (&'static str, u64)> {
@@ -78,12 +87,29 @@ pub fn terminal(fidelity: &Fidelity, style: Style) -> String {
     for warning in &fidelity.warnings {
         wrapped(&mut text, &format!("warning: {warning}"));
     }
-    let head =
-        format!("{:<28} {:>14} {:>14} {:>10} {:>8}", "all tasks", "recorded", "replayed", "change", "K-S");
-    let _ = writeln!(text, "\n{}", style.dim(&head));
+    let of_seeds = match fidelity.samples.len() {
+        0 => String::new(),
+        others => format!("of {} seeds", others + 1),
+    };
+    let head = format!(
+        "{:<28} {:>14} {:>14} {:>10} {:>8} {of_seeds:>20}",
+        "all tasks", "recorded", "replayed", "change", "K-S"
+    );
+    let _ = writeln!(text, "\n{}", style.dim(head.trim_end()));
     let [a, b] = fidelity.duration_ns;
-    let _ = writeln!(text, "{:<28} {:>14} {:>14} {:>10}", "duration", time(a), time(b), change(a, b));
-    for (name, statistic, a, b, unit) in rows(&fidelity.all) {
+    let seeds = spread_text(fidelity.duration_spread());
+    let line = format!(
+        "{:<28} {:>14} {:>14} {:>10} {:>8} {seeds:>20}",
+        "duration",
+        time(a),
+        time(b),
+        change(a, b),
+        ""
+    );
+    let _ = writeln!(text, "{}", line.trim_end());
+    let spreads = fidelity.spreads();
+    for (number, (name, statistic, a, b, unit)) in rows(&fidelity.all).into_iter().enumerate() {
+        let seeds = spread_text(spreads.get(number).map(|(_, spread)| *spread));
         let ks = match (name, statistic) {
             ("run_delay", "sum") => ks_text(fidelity.all.run_delay_ks(fidelity.grain_ns)),
             ("wakeup_latency", "sum") => ks_text(fidelity.all.wakeup_latency_ks(fidelity.grain_ns)),
@@ -97,7 +123,8 @@ pub fn terminal(fidelity: &Fidelity, style: Style) -> String {
         let _ = writeln!(
             text,
             "{}",
-            format!("{label:<28} {:>14} {:>14} {:>10} {ks:>8}", value(a), value(b), change(a, b)).trim_end()
+            format!("{label:<28} {:>14} {:>14} {:>10} {ks:>8} {seeds:>20}", value(a), value(b), change(a, b))
+                .trim_end()
         );
     }
     for (label, blocks) in blocks(fidelity) {
@@ -109,6 +136,9 @@ pub fn terminal(fidelity: &Fidelity, style: Style) -> String {
         let share = format!("{:.1} %", 100.0 * share);
         let of = format!("of {} pairs", count(order.pairs));
         let _ = writeln!(text, "{:<28} {:>14} {share:>14}  {of}", "wakeup pairs in order", "");
+    }
+    if let Some(verdict) = fidelity.verdict() {
+        wrapped(&mut text, &verdict);
     }
     tasks(&mut text, fidelity, style);
     causes(&mut text, fidelity, style);
@@ -214,12 +244,21 @@ fn notes(text: &mut String, fidelity: &Fidelity, style: Style) {
 
 /// The result for scripts: `quantities` has a row per task and statistic, over all tasks first.
 pub fn json(fidelity: &Fidelity) -> Value {
+    let seeds = |spread: Option<Spread>, ks: Option<[f64; 2]>| {
+        let Spread { least, median, most, .. } = spread?;
+        Some(json!({"least": least, "median": median, "most": most, "ks": ks}))
+    };
     let mut quantities = vec![json!({
         "task": null, "name": "duration", "statistic": "max", "unit": "ns", "ks": null,
         "recorded": fidelity.duration_ns[0], "replayed": fidelity.duration_ns[1],
+        "seeds": seeds(fidelity.duration_spread(), None),
     })];
+    let mut spreads = fidelity.spreads().into_iter();
     for pair in std::iter::once(&fidelity.all).chain(&fidelity.tasks) {
         for (name, statistic, recorded, replayed, unit) in rows(pair) {
+            // those of all tasks come first
+            let spread = spreads.next().map(|(_, spread)| spread);
+            let ks_spread = fidelity.run_delay_ks_spread().filter(|_| name == "run_delay");
             let known = pair.is_known() || name == "cpu";
             let ks = match name {
                 "run_delay" => pair.run_delay_ks(fidelity.grain_ns),
@@ -229,6 +268,7 @@ pub fn json(fidelity: &Fidelity) -> Value {
             quantities.push(json!({
                 "task": pair.task, "label": pair.label, "name": name, "statistic": statistic, "unit": unit,
                 "recorded": known.then_some(recorded), "replayed": replayed, "ks": ks.filter(|_| known),
+                "seeds": seeds(spread, ks_spread),
             }));
         }
     }
@@ -264,6 +304,7 @@ pub fn json(fidelity: &Fidelity) -> Value {
             "pairs": order.pairs, "in_order": order.in_order, "recorded": order.wakeups[0],
             "replayed": order.wakeups[1],
         })),
+        "seeds": fidelity.samples.len() + 1,
         "unknown_tasks": fidelity.unknown,
         "unmatched_tasks": {"recorded": fidelity.unmatched[0], "replayed": fidelity.unmatched[1]},
         "cause": taken_away(&fidelity.variants).map(|cause| cause.name()),

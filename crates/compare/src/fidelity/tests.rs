@@ -152,3 +152,32 @@ fn a_cause_counts_if_more_goes_with_it_than_chance_takes() {
     let chance = variant(Some(Cause::Chance), 0.1);
     assert_eq!(taken_away(&[plain, messages, chance]), Some(Cause::Chance));
 }
+
+/// B waits 1 ms in the recording, 2 ms in the replay, and 1 ms with another seed.
+#[test]
+fn what_seeds_give_stands_beside_what_was_recorded() {
+    let (a, b) = (log(&["a", "b"], 5, RECORDED), log(&["a", "b"], 5, REPLAYED));
+    let mut fidelity = Fidelity::of(&side(&a), &side(&b), MatchBy::Pid, 0);
+    assert_eq!((fidelity.duration_spread(), fidelity.run_delay_ks_spread()), (None, None));
+    assert!(json(&fidelity)["quantities"][0]["seeds"].is_null());
+    let mut other = Fidelity::of(&side(&a), &side(&a), MatchBy::Pid, 0);
+    other.all.sides[1].voluntary += 7;
+    fidelity.samples.push(Sample { all: other.all, duration_ns: 4_000_000 });
+    let spread = fidelity.duration_spread().unwrap();
+    assert_eq!((spread.least, spread.median, spread.most), (4_000_000, 4_000_000, 5_000_000));
+    assert!(spread.holds());
+    let ks = fidelity.run_delay_ks_spread().unwrap();
+    assert!(ks[0] == 0.0 && ks[1] > 0.4, "{ks:?}");
+    let value = json(&fidelity);
+    let delay = &value["quantities"][2];
+    assert_eq!((&delay["name"], &delay["seeds"]["least"]), (&"run_delay".into(), &1_000_000.into()));
+    assert_eq!((&delay["seeds"]["most"], &value["seeds"]), (&4_000_000.into(), &2.into()));
+    assert!(value["quantities"].as_array().unwrap().iter().any(|row| row["label"] == "a (11)"));
+    let text = terminal(&fidelity, schedlab_report::Style::PLAIN);
+    assert!(text.contains("of 2 seeds") && text.contains("+0.0 .. +300.0 %"), "{text}");
+    assert!(text.contains("within what 2 seeds give: run delay, wakeup latency"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    let both = table(&[fidelity.clone(), fidelity.clone()]).to_text();
+    assert!(both.contains("run_delay_seeds") && both.contains("+0.0 .. +300.0 %"), "{both}");
+    assert!(page("x", &[fidelity]).contains("of 2 seeds"));
+}

@@ -202,8 +202,16 @@ impl BpfRecorder {
     }
 
     /// The place of the count of interrupts was reckoned, not read: does it distinguish a timer's wakeup from a
-    /// task's? Records both of this thread, and throws the events away.
+    /// task's? Something else may wake this thread meanwhile (a disk, by a softirq), so it is asked some times.
     fn check_interrupts(&self, readers: &mut [Reader], waking: &EventFormat) -> Result<(), String> {
+        const TRIES: usize = 5;
+        let mut tried = (0..TRIES).map(|_| self.distinguishes_interrupts(readers, waking));
+        let first = tried.next().expect("there is one at least");
+        first.or_else(|why| tried.find(Result::is_ok).unwrap_or(Err(why)))
+    }
+
+    /// Records both wakeups of this thread, and throws the events away.
+    fn distinguishes_interrupts(&self, readers: &mut [Reader], waking: &EventFormat) -> Result<(), String> {
         let place = |name: &str| waking.field(name).map(|field| field.offset as usize);
         let (Some(flags), Some(pid)) = (place("common_flags"), place("pid")) else {
             return Err("sched_waking has no flags or no pid".to_owned());

@@ -1,26 +1,26 @@
 //! Which locks does a task hold while it wakes another?
 //!
-//! Who is woken wants the lock next, mostly: a condition is signalled with its mutex held, and a loop of events is told of
-//! something new while its list is locked. If the woken task takes its waker's CPU, it waits a second time. If not, the
-//! lock is free by then. A recording without the C library's functions shows the second wait alone:
+//! Who is woken wants the lock next, mostly: a condition is signalled with its mutex held, and a loop of events hears
+//! of something new while its list is locked. If the woken task takes its waker's CPU, it waits a second time. If not,
+//! the lock is free by then. A recording without the C library's functions shows the second wait alone:
 //!
 //! ```text
 //! recorded   W: SEND c ...................... wake(l)      R: RECV c, wait(l) .... goes on
 //! workload   W: LOCK l, SEND c, UNLOCK l                   R: RECV c, LOCK l, UNLOCK l
 //! ```
 //!
-//! So where waits at a lock follow what its holder has sent just before, each such message is sent with the lock held, also
-//! where the recording shows no wait. A replay then waits where R comes too early, and waits are gained as well as lost.
-//! How long W holds the lock is the median of what the waits show. R lets it go at once: how long it has it is not known,
-//! nor who waits for it meanwhile.
+//! So where waits at a lock follow what its holder has sent just before, each such message is sent with the lock held,
+//! also where the recording shows no wait. A replay then waits where R comes too early, and waits are gained as well as
+//! lost. How long W holds the lock is the median of what the waits show. R lets it go at once: how long it has it is
+//! not known, nor who waits for it meanwhile.
 //!
-//! The evidence: of the wakeups that took their waker's CPU at least half are followed by such a wait. All other waits at
-//! the lock stay recorded blocks, and so do these where several tasks wait for the message: that is none of an object then.
+//! The evidence: of the wakeups that took their waker's CPU at least half are followed by such a wait. All other waits
+//! at the lock stay recorded blocks. So do these where several tasks wait for the message: it is no object's then.
 
 use super::edit::Insert;
 use super::locks::{Settled, SyncKind, is_lock_like, length_of};
 use super::recorded::{Channels, SeenKind, op_of, places};
-use crate::{Event, EventId, EventKind, ObjectId, ObjectOp, Recorded, Wakeup, Workload};
+use crate::{EventId, EventKind, ObjectId, ObjectOp, Recorded, Wakeup, Workload};
 use schedlab_stdx::percentile::upper_median;
 use schedlab_trace::ChannelKind;
 use schedlab_units::Span;
@@ -120,7 +120,7 @@ fn waits(workload: &Workload, channels: &Channels, is_alone: impl Fn(u32) -> boo
             && is_lock_like(channels, object.0)
     };
     // messages that are objects in the replay, and never wait for room
-    let is_told = |object: ObjectId| match channels.list[object.0 as usize].kind {
+    let is_message = |object: ObjectId| match channels.list[object.0 as usize].kind {
         SeenKind::Sync(SyncKind::Futex) => is_alone(object.0),
         kind => kind == SeenKind::Channel(ChannelKind::Eventfd),
     };
@@ -140,41 +140,29 @@ fn waits(workload: &Workload, channels: &Channels, is_alone: impl Fn(u32) -> boo
             else {
                 continue;
             };
-            let Some((receive, told, at)) = told_before(events, block, is_lock) else { continue };
+            // what it received right before
+            let Some(receive) = block.checked_sub(1) else { continue };
+            let Some(ObjectOp::Receive { object: message, .. }) = op_of(&events[receive]) else { continue };
             let Some((by, row)) = places.get(event).filter(|(by, row)| *by == waker.index() && *row > 0)
             else {
                 continue;
             };
             let theirs = &workload.tasks[*by].events;
             let (sends, lets_go) = (op_of(&theirs[row - 1]), op_of(&theirs[*row]));
-            let is_section = is_told(told)
-                && matches!(sends, Some(ObjectOp::Send { object, .. }) if object == told)
+            let is_section = is_message(message)
+                && !is_lock(message)
+                && matches!(sends, Some(ObjectOp::Send { object, .. }) if object == message)
                 && matches!(lets_go, Some(ObjectOp::Send { object, .. }) if object == lock);
             let free = length_of(&theirs[*row]).saturating_sub(*distance);
-            let (held, before) =
-                (free.saturating_sub(length_of(&theirs[row - 1])), length.saturating_sub(at));
+            let held = free.saturating_sub(length_of(&theirs[row - 1]));
+            let before = length.saturating_sub(length_of(&events[receive]));
             if is_section && held <= SECTION_MAX && before <= SECTION_MAX {
-                let (waker, waiter) = ((*by, told.0, lock.0), (task, told.0, lock.0));
+                let (waker, waiter) = ((*by, message.0, lock.0), (task, message.0, lock.0));
                 waits.push(Wait { waker, waiter, send: row - 1, receive, block, held, before });
             }
         }
     }
     waits
-}
-
-/// What a task received last before it blocked, but for other locks: the row, where, and when since its last WAKEUP.
-fn told_before(
-    events: &[Event],
-    block: usize,
-    is_lock: impl Fn(ObjectId) -> bool,
-) -> Option<(usize, ObjectId, Span)> {
-    let before = block.checked_sub(1)?;
-    match op_of(&events[before])? {
-        ObjectOp::Receive { object, .. } if !is_lock(object) => {
-            Some((before, object, length_of(&events[before])))
-        }
-        _ => None,
-    }
 }
 
 /// How often a task's SEND at an object woke one that took its CPU.
@@ -205,7 +193,7 @@ impl Sections {
         let is_channel = |object: u32| channels.list[object as usize].kind.is_channel();
         let stands = |object: u32| is_channel(object) || settled.usable[object as usize];
         let locks: Vec<u32> =
-            self.wakers.keys().filter(|(_, told, _)| stands(*told)).map(|(.., lock)| *lock).collect();
+            self.wakers.keys().filter(|(_, object, _)| stands(*object)).map(|(.., lock)| *lock).collect();
         for lock in locks {
             settled.usable[lock as usize] = true;
         }

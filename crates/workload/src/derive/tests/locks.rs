@@ -345,7 +345,7 @@ fn a_waker_at_a_futex_is_taken_to_go_on_while_its_sleeper_is_awake() {
 
 // us     0         1         2
 //        01234567890123456789012345
-// cpu0   111s2l111u22l2222B111111...     1 sends 2 something at s, and 2 takes its CPU; at l it waits for a lock until u
+// cpu0   111s2l111u22l2222B111111...     1 sends at s, 2 takes its CPU; at l it waits for a lock until u
 /// 20 rounds on one CPU: 1 wakes 2, and holds a lock until 4 us later. In every fourth 2 comes when that is over.
 fn told_with_a_lock_held() -> Trace {
     let mut trace = Trace::default();
