@@ -686,9 +686,16 @@ fn edits_of(
             BlockOf::Unknown => continue,
             BlockOf::Itself => {
                 // several blocks may lie within one call
-                let first = taken.insert(own);
-                edits.blocks.insert(row, first.then(|| op_of(&events[own])).flatten());
-                edits.removed.insert(own);
+                let (before, there) = match taken.insert(own) {
+                    true => without_own(events, row + 2..own),
+                    false => (None, op_of(&events[own])),
+                };
+                edits.blocks.insert(row, before);
+                match there {
+                    Some(op) if before.is_some() => drop(settled.tasks[task].changed.insert(own, op)),
+                    Some(_) => {}
+                    None => drop(edits.removed.insert(own)),
+                }
             }
         }
         waits.slept.insert((task, row), object);
@@ -704,6 +711,27 @@ fn edits_of(
         waits.woke.entry(*place).or_default().push(Woken { object, kicks, lead, tail });
     }
     edits
+}
+
+/// What a task that waits for several files receives when its wait is over, and what it receives where the call is, if
+/// it sends itself something in between: that is not there before.
+///
+/// ```text
+/// recorded   poll BLOCK ... WAKEUP   SEND 1 s   RECV 2 s
+/// workload   RECV 1 s (slept)        SEND 1 s   RECV 1 s
+/// ```
+fn without_own(events: &[Event], between: std::ops::Range<usize>) -> (Option<ObjectOp>, Option<ObjectOp>) {
+    let own = between.end;
+    let Some(ObjectOp::Receive { object: of, amount }) = op_of(&events[own]) else {
+        return (op_of(&events[own]), None);
+    };
+    let sent = events[between].iter().filter_map(|event| match op_of(event)? {
+        ObjectOp::Send { object, amount } if object == of => Some(u64::from(amount)),
+        _ => None,
+    });
+    let sent = u32::try_from(sent.sum::<u64>()).unwrap_or(u32::MAX).min(amount - 1);
+    let receipt = |amount| ObjectOp::Receive { object: of, amount };
+    (Some(receipt(amount - sent)), (sent > 0).then(|| receipt(sent)))
 }
 
 /// The call that the waker was in: the first that returns after the wakeup. At a task's end there may be several.

@@ -103,6 +103,29 @@ fn a_block_in_a_call_at_a_pipe_is_a_wait_there() {
 }
 
 // us     0         1         2
+//        012345678901234567890
+// cpu0   11111111w1s11111111E           1 wakes 2 at w, which polls, sends itself a byte (s, 12) and reads two (r, 14)
+// cpu1   22222B....22s2r22222E
+#[test]
+fn what_a_task_sends_itself_is_not_there_when_its_wait_is_over() {
+    let mut trace = Trace::default();
+    trace
+        .switch(0, 0, 0, 'R', 1)
+        .switch(0, 1, 0, 'R', 2)
+        .push(4, 1, 2, Context::Task, SchedEvent::Polled)
+        .switch(5, 1, 2, 'S', 0)
+        .waking(8, 0, 1, 2)
+        .call(10, 0, 1, 77, Direction::Send, 1)
+        .switch(10, 1, 0, 'R', 2)
+        .call(12, 1, 2, 77, Direction::Send, 1)
+        .call(14, 1, 2, 77, Direction::Receive, 2)
+        .switch(19, 0, 1, 'X', 0)
+        .switch(20, 1, 2, 'X', 0);
+    let workload = derive(&trace, Messages::Recorded);
+    assert_eq!(life(task(&workload, 2)), "R1@5 S1@7 r1@9 E15");
+}
+
+// us     0         1         2
 //        01234567890123456789
 // cpu0   1111s111w3333333333           the write that wakes 2 has not returned at the end
 // cpu1   2222r2B...2r2222222E
