@@ -449,6 +449,8 @@ fn edits_mend_what_6_1_and_7_2_show() {
     is_mended("7.2", "replenished-unheard", "dl-late", (1000, 1), "is idle, and 1 of its tasks could run");
     let text = "have more bandwidth than is reserved in their domain";
     is_mended("7.2", "moved-asleep", "cpuset-dl-asleep", (300, 2), text);
+    let text = "more bandwidth is reserved than deadline tasks and servers have";
+    is_mended("7.2", "offline-reserves-twice", "hotplug-dl-off", (100, 1), text);
 }
 
 /// So many schedules from a seed on show this text, and with the edit none does.
