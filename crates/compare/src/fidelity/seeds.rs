@@ -10,6 +10,7 @@
 
 use super::show::{Row, rows};
 use super::{Fidelity, Pair};
+use schedlab_stdx::percentile::nearest;
 
 /// The replay with another seed.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,7 +38,7 @@ impl Spread {
     fn of(recorded: u64, mut replayed: Vec<u64>) -> Option<Spread> {
         replayed.sort_unstable();
         let (least, most) = (*replayed.first()?, *replayed.last()?);
-        Some(Spread { recorded, least, median: replayed[(replayed.len() - 1) / 2], most })
+        Some(Spread { recorded, least, median: nearest(&replayed, 500)?, most })
     }
 
     /// Whether what was recorded is no less than the least and no more than the most.

@@ -30,7 +30,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 const WAITS_MIN: usize = 8;
 /// The wait follows its message within so much CPU time of both.
 const SECTION_MAX: Span = Span::from_us(100);
+/// The lock is taken so long before the wakeup, and once more as long as that is before its call's return: the SEND
+/// moves forward by up to that when costs are taken out.
+const MARGIN: Span = Span::from_us(1);
 
+/// Where the events are that wakers do next: [`places`].
+type Places = HashMap<EventId, (usize, usize)>;
 /// A task, the object at which it sends or receives, and the lock.
 type Use = (usize, u32, u32);
 
@@ -66,11 +71,15 @@ pub(super) fn find(
     channels: &mut Channels,
     is_alone: impl Fn(u32) -> bool,
 ) -> Sections {
-    let mut waits = waits(workload, channels, is_alone);
+    if !(0..channels.list.len() as u32).any(|row| is_lock_like(channels, row)) {
+        return Sections::default();
+    }
+    let places = places(workload);
+    let mut waits = waits(workload, channels, &places, is_alone);
     if waits.len() < WAITS_MIN {
         return Sections::default();
     }
-    let preempting = preempting(workload, channels);
+    let preempting = preempting(workload, channels, &places);
     let mut by_waker: BTreeMap<Use, Vec<Span>> = BTreeMap::new();
     for wait in &waits {
         by_waker.entry(wait.waker).or_default().push(wait.held);
@@ -114,7 +123,12 @@ pub(super) fn find(
 }
 
 /// All waits at locks for who has just woken the waiter.
-fn waits(workload: &Workload, channels: &Channels, is_alone: impl Fn(u32) -> bool) -> Vec<Wait> {
+fn waits(
+    workload: &Workload,
+    channels: &Channels,
+    places: &Places,
+    is_alone: impl Fn(u32) -> bool,
+) -> Vec<Wait> {
     let is_lock = |object: ObjectId| {
         channels.list[object.0 as usize].kind == SeenKind::Sync(SyncKind::Futex)
             && is_lock_like(channels, object.0)
@@ -124,7 +138,6 @@ fn waits(workload: &Workload, channels: &Channels, is_alone: impl Fn(u32) -> boo
         SeenKind::Sync(SyncKind::Futex) => is_alone(object.0),
         kind => kind == SeenKind::Channel(ChannelKind::Eventfd),
     };
-    let places = places(workload);
     let mut waits = Vec::new();
     for (task, events) in workload.tasks.iter().map(|task| &task.events).enumerate() {
         for (block, of) in events.windows(3).enumerate() {
@@ -166,8 +179,7 @@ fn waits(workload: &Workload, channels: &Channels, is_alone: impl Fn(u32) -> boo
 }
 
 /// How often a task's SEND at an object woke one that took its CPU.
-fn preempting(workload: &Workload, channels: &Channels) -> HashMap<(usize, u32), usize> {
-    let places = places(workload);
+fn preempting(workload: &Workload, channels: &Channels, places: &Places) -> HashMap<(usize, u32), usize> {
     let mut times = HashMap::new();
     for event in workload.tasks.iter().flat_map(|task| &task.events) {
         if let EventKind::Wakeup(Wakeup::Dependent { event: by, .. }) = event.kind
@@ -221,7 +233,8 @@ impl Sections {
                 match op {
                     ObjectOp::Send { object, .. } => {
                         for ((.., lock), held) in uses(&self.wakers, task, object) {
-                            let lead = leads.get(&event.eid).map_or(Span::ZERO, |lead| *lead + *lead + LEAST);
+                            let lead =
+                                leads.get(&event.eid).map_or(Span::ZERO, |lead| *lead + *lead + MARGIN);
                             let held = freed.get(&(task, row)).unwrap_or(held);
                             own.inserted.push(takes(row, at.saturating_sub(lead), *lock));
                             own.inserted.push(lets_go(next, at + *held, *lock));
@@ -246,9 +259,6 @@ impl Sections {
         }
     }
 }
-
-/// The least time.
-const LEAST: Span = Span::from_us(1);
 
 /// Which locks a task uses with what it does at an object.
 fn uses(all: &BTreeMap<Use, Span>, task: usize, object: ObjectId) -> impl Iterator<Item = (&Use, &Span)> {
