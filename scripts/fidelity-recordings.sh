@@ -3,7 +3,8 @@
 # inferred and with recorded ones, and with recorded ones but without costs or strangers: tables of docs/fidelity.md. Each program is
 # recorded three times, for two recordings of one program differ. Needs root; what is not there is left out (Debian: linux-perf,
 # redis-server, nginx with apache2-utils, sqlite3, ffmpeg, mpv, memcached with libmemcached-tools, postgresql, nodejs, a JDK, golang,
-# sysbench, zstd, git, gcc, python3). Usage: scripts/fidelity-recordings.sh [FOLDER [PROGRAM...]]
+# sysbench, zstd, git, gcc, python3; apache2, haproxy, mosquitto with its clients, iperf3, fio, pbzip2, xz-utils, gstreamer1.0-tools,
+# erlang-base, ruby, perl, ninja-build, rsync, stress-ng). Usage: scripts/fidelity-recordings.sh [FOLDER [PROGRAM...]]
 set -eu
 root=$(pwd)
 schedlab=$root/target/release/schedlab
@@ -12,6 +13,7 @@ out=${1:-out/fidelity}
 wanted=" $* "
 mkdir -p "$out/www" "$out/make"
 cp scripts/fidelity/* "$out"
+export ROOT="$root"
 cd "$out"
 there() { command -v "$1" > /dev/null; }
 
@@ -114,6 +116,24 @@ for run in 1 2 3; do for cpus in 2 1; do
     take "sysbench-$cpus.$run" sysbench sysbench threads --threads=4 --time=1 run
     take "memcached-$cpus.$run" memcslap sh memcached.sh
     [ ! -f postgres.sh ] || take "postgres-$cpus.$run" pgbench sh postgres.sh
+    # programs that nobody had looked at before they were replayed
+    take "apache-$cpus.$run" apache2 sh apache.sh
+    take "erlang-$cpus.$run" erl sh erlang.sh
+    take "fio-$cpus.$run" fio sh fio.sh
+    take "gst-$cpus.$run" gst-launch-1.0 sh gst.sh
+    take "haproxy-$cpus.$run" haproxy sh haproxy.sh
+    take "iperf-$cpus.$run" iperf3 sh iperf.sh
+    take "mosquitto-$cpus.$run" mosquitto sh mosquitto.sh
+    take "ninja-$cpus.$run" ninja sh ninja.sh
+    take "pbzip2-$cpus.$run" pbzip2 sh pbzip2.sh
+    take "perl-$cpus.$run" perl perl queue.pl
+    take "rsync-$cpus.$run" rsync sh rsync.sh
+    take "ruby-$cpus.$run" ruby ruby queue.rb
+    take "stress-$cpus.$run" stress-ng sh stress.sh
+    take "stress-threads-$cpus.$run" stress-ng sh threads.sh
+    take "x264-$cpus.$run" ffmpeg sh x264.sh
+    take "xargs-$cpus.$run" xargs sh xargs.sh
+    take "xz-$cpus.$run" xz sh xz.sh
     objects=--objects=locks
     take "pipe+locks-$cpus.$run" ./pipe ./pipe
     take "zstd+locks-$cpus.$run" zstd zstd -q -f -T2 -3 big -o big.zst

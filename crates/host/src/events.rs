@@ -9,6 +9,7 @@
 //! | sched_pi_setprio | a priority lent by a mutex, which must not be taken for a change of nice |
 //! | enter and exit of sched_yield, setpriority, sched_setscheduler, _setattr, _setaffinity | what a task asked for |
 //! | enter of execve (optional) | a task is about to be moved for its new program |
+//! | exit of setsid | a process begins a session: by CONFIG_SCHED_AUTOGROUP that is a group of the scheduler's own |
 //! | cgroup_attach_task | moves between control groups, of the hierarchy that has the cpu controller |
 //! | irq, softirq (optional) | time taken by interrupts, and on whose behalf |
 //! | irq_vectors (optional, x86) | the CPU's own interrupts: its timer, messages of other CPUs |
@@ -38,6 +39,9 @@ const SCHED: &[&str] = &[
 /// The system calls by which a task tells the scheduler something.
 const SYSCALLS: &[&str] =
     &["sched_yield", "setpriority", "sched_setscheduler", "sched_setattr", "sched_setaffinity"];
+
+/// A session begins; what the call is asked for says nothing.
+const SESSION: &str = "syscalls:sys_exit_setsid";
 
 const IRQ: &[&str] = &["irq:irq_handler_entry", "irq:irq_handler_exit"];
 /// x86 alone has these; elsewhere the CPU's own interrupts go through irq_handler_entry or are not to be seen.
@@ -119,6 +123,7 @@ impl EventChoice {
                 names.push(format!("syscalls:sys_enter_{call}"));
                 names.push(format!("syscalls:sys_exit_{call}"));
             }
+            names.push(SESSION.to_owned());
         }
         let vectors = if cfg!(target_arch = "x86_64") { VECTORS } else { &[] };
         for (wanted, list) in [
@@ -195,13 +200,13 @@ mod tests {
     #[test]
     fn the_default_choice_is_the_one_of_the_table() {
         let names = EventChoice::default().names();
-        assert_eq!(names.len(), 8 + 2 * 5 + 1);
+        assert_eq!(names.len(), 8 + 2 * 5 + 1 + 1);
         assert!(names.contains(&"syscalls:sys_exit_sched_setaffinity".to_owned()));
         assert!(!names.iter().any(|name| name.contains("stat_runtime") || name.starts_with("irq:")));
         let none = EventChoice { syscalls: false, cgroups: false, ..EventChoice::default() };
         assert_eq!(none.names().len(), 8);
         let all = EventChoice { stat_runtime: true, ..EventChoice::default().with_interrupts() };
         let vectors = if cfg!(target_arch = "x86_64") { 10 } else { 0 };
-        assert_eq!(all.names().len(), 19 + 2 + vectors + 3 + 1);
+        assert_eq!(all.names().len(), 20 + 2 + vectors + 3 + 1);
     }
 }

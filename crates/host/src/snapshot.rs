@@ -4,8 +4,9 @@
 //!
 //! ```text
 //! pid,tid,comm,policy,nice,rt_priority,affinity,cgroup,cpu_weight,cpu_max,cpuset,ppid,state,cpu,dl_runtime_ns,...
-//! 812,812,sshd,normal,0,0,0-7,/system.slice/ssh.service,100,max 100000,0-7,1,S,3,,,
-//! 18,18,migration/0,fifo,0,99,0,/,,,0-7,2,S,0,,,
+//! 812,812,sshd,normal,0,0,0-7,/system.slice/ssh.service,100,max 100000,0-7,1,S,3,,,,
+//! 18,18,migration/0,fifo,0,99,0,/,,,0-7,2,S,0,,,,
+//! 900,900,bash,normal,0,0,0-7,/,,,0-7,1,S,0,,,,/autogroup-128 nice 0
 //! ```
 //!
 //! An empty field is unknown (or does not apply); a reader takes columns by name and treats missing ones as unknown.
@@ -24,7 +25,7 @@ use crate::error::HostError;
 use crate::tracefs::read_text;
 
 /// The columns, in the order they are written.
-pub const COLUMNS: [&str; 17] = [
+pub const COLUMNS: [&str; 18] = [
     "pid",
     "tid",
     "comm",
@@ -42,6 +43,7 @@ pub const COLUMNS: [&str; 17] = [
     "dl_runtime_ns",
     "dl_deadline_ns",
     "dl_period_ns",
+    "autogroup",
 ];
 
 /// One thread. `None` is unknown.
@@ -71,6 +73,9 @@ pub struct SnapshotRow {
     pub cpu: Option<u32>,
     /// Runtime, deadline and period of policy deadline, in ns.
     pub deadline_ns: Option<(u64, u64, u64)>,
+    /// The group of its session, as the kernel tells it: `/autogroup-NUMBER nice N`. `None` also where sessions have no
+    /// groups of their own.
+    pub autogroup: Option<String>,
 }
 
 /// Every thread of the host at one moment.
@@ -89,10 +94,12 @@ impl Snapshot {
     /// [`HostError::Io`] when /proc cannot be listed; threads that vanish meanwhile are left out.
     pub fn take() -> Result<Snapshot, HostError> {
         let mut cgroups = Cgroups::new(&read_text(Path::new("/proc/self/mounts")).unwrap_or_default());
+        let enabled = read_text(Path::new("/proc/sys/kernel/sched_autogroup_enabled")).unwrap_or_default();
+        let has_autogroups = enabled.trim() == "1";
         let mut rows = Vec::new();
         for pid in numbers_in(Path::new("/proc")).map_err(HostError::io("cannot list", "/proc"))? {
             for tid in numbers_in(Path::new(&format!("/proc/{pid}/task"))).unwrap_or_default() {
-                rows.extend(read_thread(pid, tid, &mut cgroups));
+                rows.extend(read_thread(pid, tid, &mut cgroups, has_autogroups));
             }
         }
         rows.sort_by_key(|row| row.tid);
@@ -150,6 +157,7 @@ impl Snapshot {
                 deadline(|(runtime, _, _)| runtime),
                 deadline(|(_, deadline, _)| deadline),
                 deadline(|(_, _, period)| period),
+                text(row.autogroup.as_ref()),
             ];
             out += &fields.each_ref().map(|field| csv::field(field)).join(",");
             out.push('\n');
@@ -222,6 +230,7 @@ impl Snapshot {
                     (Some(runtime), Some(deadline), Some(period)) => Some((runtime, deadline, period)),
                     _ => None,
                 },
+                autogroup: field("autogroup").cloned(),
             });
         }
         Ok(Snapshot { rows, groups: GroupTable::default() })
@@ -268,7 +277,7 @@ pub(crate) fn numbers_in(folder: &Path) -> std::io::Result<Vec<i32>> {
     Ok(numbers)
 }
 
-fn read_thread(pid: i32, tid: i32, cgroups: &mut Cgroups) -> Option<SnapshotRow> {
+fn read_thread(pid: i32, tid: i32, cgroups: &mut Cgroups, has_autogroups: bool) -> Option<SnapshotRow> {
     let folder = format!("/proc/{pid}/task/{tid}");
     let read = |file: &str| read_text(Path::new(&format!("{folder}/{file}"))).ok();
     let stat = read("stat")?;
@@ -293,6 +302,12 @@ fn read_thread(pid: i32, tid: i32, cgroups: &mut Cgroups) -> Option<SnapshotRow>
         state: field(3).and_then(|s| s.chars().next()),
         cpu: field(39).and_then(|c| c.parse().ok()),
         deadline_ns: (policy == Some(SCHED_DEADLINE)).then(|| deadline_parameters(tid)).flatten(),
+        // nothing stands there for the kernel's own threads; the process has the file, not each thread
+        autogroup: has_autogroups
+            .then(|| read_text(Path::new(&format!("/proc/{pid}/autogroup"))).ok())
+            .flatten()
+            .map(|line| line.trim().to_owned())
+            .filter(|line| !line.is_empty()),
     })
 }
 
@@ -363,6 +378,15 @@ mod tests {
         assert_eq!(row.ppid, Some(parent));
         assert_eq!(row.policy, Some(policy_name(policy)));
         assert!(row.affinity.as_deref().is_some_and(|list| list.starts_with(|c: char| c.is_ascii_digit())));
+        let enabled = std::fs::read_to_string("/proc/sys/kernel/sched_autogroup_enabled").unwrap_or_default();
+        match &row.autogroup {
+            Some(group) => {
+                assert_eq!(enabled.trim(), "1");
+                assert!(group.starts_with("/autogroup-") && group.contains(" nice "), "{group}");
+            }
+            // a task of the kernel's first session has none, whatever the switch says
+            None => assert!(enabled.trim() != "1" || row.ppid == Some(0)),
+        }
     }
 
     #[test]
@@ -377,6 +401,7 @@ mod tests {
             deadline_ns: Some((1, 2, 3)),
             cgroup: CgroupCpu { path: Some("/a,b".to_owned()), weight: Some(100), max: None, cpuset: None },
             state: Some('S'),
+            autogroup: Some("/autogroup-128 nice 0".to_owned()),
             ..SnapshotRow::default()
         };
         let names = ["plain", "with,comma", "say \"hi\"", "new\nline", " edge ", "()"];

@@ -509,7 +509,7 @@ fn syscall(event: &str) -> Option<(SyscallKind, bool)> {
 /// Names of the arguments that are numbers.
 fn argument_names(call: SyscallKind) -> &'static [&'static str] {
     match call {
-        SyscallKind::SchedYield | SyscallKind::Execve => &[],
+        SyscallKind::SchedYield | SyscallKind::Execve | SyscallKind::Setsid => &[],
         SyscallKind::Nice => &["increment"],
         SyscallKind::SetPriority => &["which", "who", "niceval"],
         SyscallKind::SchedSetScheduler => &["pid", "policy"],

@@ -657,6 +657,8 @@ pub enum Syscall {
     },
     /// `execve(...)`: the kernel may move the caller first.
     Execve,
+    /// `setsid()`: with CONFIG_SCHED_AUTOGROUP the new session is a group of the scheduler's own.
+    Setsid,
 }
 
 /// A [`Syscall`] without arguments.
@@ -678,11 +680,13 @@ pub enum SyscallKind {
     SchedSetAffinity,
     /// `execve`.
     Execve,
+    /// `setsid`.
+    Setsid,
 }
 
 impl SyscallKind {
     /// All, with the names that the trace's events have after `sys_enter_` and `sys_exit_`.
-    pub const NAMES: [(&'static str, SyscallKind); 8] = [
+    pub const NAMES: [(&'static str, SyscallKind); 9] = [
         ("sched_yield", SyscallKind::SchedYield),
         ("nice", SyscallKind::Nice),
         ("setpriority", SyscallKind::SetPriority),
@@ -691,6 +695,7 @@ impl SyscallKind {
         ("sched_setattr", SyscallKind::SchedSetAttr),
         ("sched_setaffinity", SyscallKind::SchedSetAffinity),
         ("execve", SyscallKind::Execve),
+        ("setsid", SyscallKind::Setsid),
     ];
 
     /// The call with its first three arguments.
@@ -704,6 +709,7 @@ impl SyscallKind {
             SyscallKind::SchedSetAttr => Syscall::SchedSetAttr { pid: Pid(first) },
             SyscallKind::SchedSetAffinity => Syscall::SchedSetAffinity { pid: Pid(first) },
             SyscallKind::Execve => Syscall::Execve,
+            SyscallKind::Setsid => Syscall::Setsid,
         }
     }
 }

@@ -193,6 +193,7 @@ const CALLS: &[Call] = &[
         "__x64_sys_sched_setaffinity",
         &[("pid", "di"), ("len", "si"), ("user_mask_ptr", "dx")],
     ),
+    call("setsid", "__x64_sys_setsid", &[]),
 ];
 
 /// Types that programs may need.

@@ -270,6 +270,7 @@ fn pid_of(number: u64) -> Result<Pid, Wrong> {
 fn syscall(number: u64) -> Option<SyscallKind> {
     Some(match number {
         24 => SyscallKind::SchedYield,
+        112 => SyscallKind::Setsid,
         141 => SyscallKind::SetPriority,
         142 => SyscallKind::SchedSetParam,
         144 => SyscallKind::SchedSetScheduler,

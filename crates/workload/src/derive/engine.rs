@@ -810,6 +810,10 @@ impl<'a> Deriver<'a> {
         let Some(task) = self.running(pid) else { return };
         if call == SyscallKind::SchedYield {
             self.tasks.list[task].in_yield = false;
+        } else if call == SyscallKind::Setsid {
+            if ret > 0 {
+                self.new_session(task);
+            }
         } else if let Some(call) = self.tasks.list[task].prio.call.take()
             && ret >= 0
         {

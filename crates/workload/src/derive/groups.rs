@@ -5,15 +5,22 @@
 //! snapshot, the groups  /web 300, /web/log 100               CGROUP /web weight=300, CGROUP /web/log weight=100
 //! cgroup_attach_task    pid 815 to /batch, by 700            PRIO 700 ... cgroup=/batch target=815
 //! ```
+//!
+//! Where sessions have groups of the scheduler's own (CONFIG_SCHED_AUTOGROUP), those are groups, too:
+//!
+//! ```text
+//! snapshot, a thread    tid 815 in / and /autogroup-128      INIT ... cgroup=/autogroup-128
+//! setsid() returns      in 816, a child of 815               PRIO 816 ... cgroup=/session-816
+//! ```
 
 use super::engine::Deriver;
 use super::prio::PrioState;
 use super::snapshot::{GroupRow, ProcRow, ProcSnapshot};
 use super::tasks::Where;
-use crate::{Cgroup, CgroupId, EventKind, ParamChange};
+use crate::{Birth, Cgroup, CgroupId, EventKind, ParamChange};
 use schedlab_trace::Pid;
-use schedlab_units::{CpuSet, TaskId};
-use std::collections::BTreeMap;
+use schedlab_units::{CpuSet, NICE_0_WEIGHT, Nice, TaskId};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Moves between groups: a PRIO's `cgroup` is a row here until the end.
 #[derive(Default)]
@@ -71,6 +78,23 @@ impl Deriver<'_> {
         }
     }
 
+    /// A task has begun a session. That is a group of its own if the sessions of the snapshot are and the task's kin is
+    /// in no other group.
+    pub(super) fn new_session(&mut self, task: usize) {
+        let mut oldest = task;
+        while let Birth::Fork { parent } = self.tasks.list[oldest].birth {
+            oldest = parent.index();
+        }
+        let counts =
+            |row: &ProcRow| row.autogroup.is_some() && self.snapshot.is_some_and(|s| !s.has_cpu_group(row));
+        if !self.row_of(oldest).is_some_and(counts) {
+            return;
+        }
+        let row = self.moves.row(&format!("{SESSION}{}", self.tasks.list[task].tid));
+        let change = Box::new(ParamChange { cgroup: Some(CgroupId(row)), ..ParamChange::default() });
+        self.tasks.emit(task, self.now_ns, |length| EventKind::Prio { length, change });
+    }
+
     /// After a WAKEUP: the move that was made meanwhile.
     #[inline]
     pub(super) fn late_move(&mut self, task: usize) {
@@ -81,6 +105,16 @@ impl Deriver<'_> {
     }
 }
 
+/// Before the number of the task that begins a session.
+const SESSION: &str = "/session-";
+
+/// The weight of a control group that has the share of a session of this nice value; `None` is the usual one.
+fn weight_of(nice: Nice) -> Option<u32> {
+    const USUAL: u64 = 100;
+    let weight = (nice.weight().0 * USUAL).div_ceil(NICE_0_WEIGHT.0);
+    (weight != USUAL).then(|| weight.clamp(1, 10_000) as u32)
+}
+
 /// Control groups of the workload, parents first.
 pub(super) struct Cgroups<'a> {
     pub list: Vec<Cgroup>,
@@ -89,12 +123,21 @@ pub(super) struct Cgroups<'a> {
     all: Option<CpuSet>,
     /// Groups with cpu.idle, for which there is no word.
     pub idle: u64,
+    /// Sessions that are groups.
+    sessions: BTreeSet<CgroupId>,
 }
 
 impl<'a> Cgroups<'a> {
     pub fn new(snapshot: Option<&'a ProcSnapshot>, cpu_count: Option<u32>) -> Cgroups<'a> {
         let all = cpu_count.filter(|count| *count <= 1 << 16).map(CpuSet::first);
-        Cgroups { list: Vec::new(), by_path: BTreeMap::new(), snapshot, all, idle: 0 }
+        Cgroups {
+            list: Vec::new(),
+            by_path: BTreeMap::new(),
+            snapshot,
+            all,
+            idle: 0,
+            sessions: BTreeSet::new(),
+        }
     }
 
     /// Whether a set of CPUs leaves out none of the recorded machine's.
@@ -104,6 +147,14 @@ impl<'a> Cgroups<'a> {
 
     /// The task's group with its settings; `None` is the root.
     pub fn of_row(&mut self, row: &ProcRow) -> Option<CgroupId> {
+        if let Some(session) = &row.autogroup
+            && self.snapshot.is_some_and(|snapshot| !snapshot.has_cpu_group(row))
+        {
+            let id = self.declare(&session.path)?;
+            self.list[id.0 as usize].weight = weight_of(session.nice);
+            self.sessions.insert(id);
+            return Some(id);
+        }
         let path = row.cgroup.as_deref()?.trim_end_matches('/');
         if path.is_empty() {
             return None;
@@ -112,6 +163,12 @@ impl<'a> Cgroups<'a> {
         let (cpu_weight, cpu_max) = (row.cpu_weight, row.cpu_max);
         self.set(id, &GroupRow { cpu_weight, cpu_max, cpuset: row.cpuset.clone() });
         Some(id)
+    }
+
+    /// How many sessions are groups, those that began in the recording among them.
+    pub fn nr_sessions(&self) -> usize {
+        let begun = self.list.iter().filter(|group| group.path.starts_with(SESSION)).count();
+        if self.sessions.is_empty() { 0 } else { self.sessions.len() + begun }
     }
 
     /// The group that a task is moved to, the root among them.

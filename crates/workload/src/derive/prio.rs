@@ -207,7 +207,7 @@ impl Deriver<'_> {
             return; // a line of text has told it
         }
         let who = match call {
-            Syscall::SchedYield | Syscall::Execve => return,
+            Syscall::SchedYield | Syscall::Execve | Syscall::Setsid => return,
             Syscall::Nice { .. } => Pid(0),
             Syscall::SetPriority { which: 0, who, .. } => Pid(who),
             Syscall::SetPriority { .. } => {

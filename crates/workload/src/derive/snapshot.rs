@@ -9,6 +9,8 @@
 //! 812,815,worker,batch,5,0,0-3,/system.slice/a.service,200,50000 100000,0-7,1
 //! ```
 //!
+//! `autogroup` is the group of the task's session, as /proc/PID/autogroup has it (`/autogroup-128 nice 0`).
+//!
 //! A policy may be written as `ps` and `chrt` write it: OTHER, TS, FF, RR, B, IDL, DL, SCHED_FIFO, ...; `-` and
 //! `?` are unknown.
 //!
@@ -65,6 +67,18 @@ pub struct ProcRow {
     pub cpu_max: Option<Option<CpuMax>>,
     /// The group's CPUs.
     pub cpuset: Option<CpuSet>,
+    /// The group of its session (CONFIG_SCHED_AUTOGROUP).
+    pub autogroup: Option<Autogroup>,
+}
+
+/// The group that a session has of the scheduler's own. It counts for tasks that are in no other group with the cpu
+/// controller's settings (`task_wants_autogroup()`, kernel/sched/autogroup.c).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Autogroup {
+    /// As the kernel calls it: `/autogroup-NUMBER`.
+    pub path: String,
+    /// Its share, as a nice value.
+    pub nice: Nice,
 }
 
 /// A snapshot that cannot be read.
@@ -138,6 +152,15 @@ impl ProcSnapshot {
     /// The control group with this path.
     pub fn group(&self, path: &str) -> Option<&GroupRow> {
         self.groups.get(path)
+    }
+
+    /// Whether a thread is in a group that the cpu controller knows, or in one below it.
+    pub(super) fn has_cpu_group(&self, row: &ProcRow) -> bool {
+        let path = row.cgroup.as_deref().unwrap_or("/").trim_end_matches('/');
+        let mut above = path.match_indices('/').skip(1).map(|(end, _)| &path[..end]).chain([path]);
+        !path.is_empty()
+            && (row.cpu_weight.is_some()
+                || above.any(|path| self.group(path).is_some_and(|group| group.cpu_weight.is_some())))
     }
 
     /// The thread's row.
@@ -256,6 +279,7 @@ impl RowReader<'_> {
             cpu_weight: group.cpu_weight,
             cpu_max: group.cpu_max,
             cpuset: group.cpuset,
+            autogroup: self.parse("autogroup", "/autogroup-NUMBER nice N", autogroup)?,
         })
     }
 
@@ -275,6 +299,23 @@ impl RowReader<'_> {
             cpuset: self.parse("cpuset", CPUS, cpu_list)?,
         })
     }
+}
+
+/// As /proc/PID/autogroup has it.
+fn autogroup(field: &str) -> Option<Autogroup> {
+    let mut words = field.split_whitespace();
+    let path =
+        words.next().filter(|path| path.strip_prefix("/autogroup-").is_some_and(is_number))?.to_string();
+    let nice = match (words.next(), words.next(), words.next()) {
+        (None, ..) => Nice::default(),
+        (Some("nice"), Some(nice), None) => nice.parse().ok()?,
+        _ => return None,
+    };
+    Some(Autogroup { path, nice })
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 const POLICIES: &str = "normal, batch, idle, fifo, rr, deadline or ext; or as ps and chrt write it: OTHER, TS, FF, \

@@ -18,6 +18,7 @@
 
 use super::edit::set_length;
 use super::recorded::{AtFutexes, op_of, side};
+use super::rooms::RoomWait;
 use crate::{Event, EventId, EventKind, ObjectId, WaitCosts, Wakeup, Workload};
 use schedlab_stdx::percentile::upper_median;
 use schedlab_units::Span;
@@ -34,6 +35,8 @@ pub(super) struct Waits {
     pub woke: BTreeMap<(usize, usize), Vec<Woken>>,
     /// Waits at futexes where one task alone waits.
     pub at_futexes: AtFutexes,
+    /// Waits of senders for room.
+    pub for_room: Vec<RoomWait>,
 }
 
 /// One wakeup.

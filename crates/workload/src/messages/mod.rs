@@ -18,6 +18,7 @@ mod inferred;
 mod locks;
 mod readers;
 mod recorded;
+mod rooms;
 mod rounds;
 mod sections;
 mod unfinished;

@@ -16,6 +16,7 @@ use super::edit::{Edits, apply};
 use super::held::let_go;
 use super::locks::{BlockOf, Locks, Settled, SyncKind, owner_of, settle};
 use super::readers::Parted;
+use super::rooms::{self, Holds, RoomWait};
 use crate::{
     Event, EventId, EventKind, Handover, Object, ObjectId, ObjectKind, ObjectOp, Recorded, WaitCosts, Wakes,
     Wakeup, Workload,
@@ -339,6 +340,7 @@ pub(crate) fn put_in(workload: &mut Workload, channels: &mut Channels) -> PutIn 
         }
         edits.push(found);
     }
+    let rooms = rooms::shown(workload, &waits, |row| traffic[row as usize].at_start);
     let op_kind = |event: &Event| {
         let (object, sends) = op_of(event).map(side)?;
         let connects = channels.connections.contains(&event.eid);
@@ -349,7 +351,7 @@ pub(crate) fn put_in(workload: &mut Workload, channels: &mut Channels) -> PutIn 
     let of_object = |id| (costs[kind_of(id).index()], leads[kind_of(id).index()]);
     take_out(workload, &waits, of_object, kick);
     apply(workload, &edits);
-    let rows = add_objects(workload, channels, (&traffic, &usable, &counted), (&costs, &settled));
+    let rows = add_objects(workload, channels, (&traffic, &usable, &counted), (&costs, &settled, &rooms));
     for event in workload.tasks.iter_mut().flat_map(|task| &mut task.events) {
         if let EventKind::Object { op, .. } = &mut event.kind {
             *op = op.mapped(|id| rows[id.0 as usize].unwrap_or(id));
@@ -678,9 +680,9 @@ fn edits_of(
         };
         let found = waker_is_in(workload, *waker, Some(place)).into_iter().filter(may_be).find_map(|by| {
             let (object, sends) = side(by);
-            waits_for(events, row + 2, (object, !sends)).map(|own| (object, own))
+            waits_for(events, row + 2, (object, !sends)).map(|own| (object, own, by))
         });
-        let Some((object, own)) = found else { continue };
+        let Some((object, own, by)) = found else { continue };
         match settled.whose_block((workload, channels), (task, row), object) {
             BlockOf::Function => drop(edits.blocks.insert(row, None)),
             BlockOf::Unknown => continue,
@@ -699,6 +701,7 @@ fn edits_of(
             }
         }
         waits.slept.insert((task, row), object);
+        waits.for_room.extend(room_wait(&events[row..=own], object, by));
         if own == row + 2
             && let Some(length) = events[own].kind.length()
         {
@@ -711,6 +714,16 @@ fn edits_of(
         waits.woke.entry(*place).or_default().push(Woken { object, kicks, lead, tail });
     }
     edits
+}
+
+/// A wait for room, from its BLOCK to its SEND: whom `by` lets in, who receives.
+fn room_wait(events: &[Event], object: ObjectId, by: ObjectOp) -> Option<RoomWait> {
+    let [block, wakeup, .., own] = events else { return None };
+    let (Some(ObjectOp::Send { amount, .. }), ObjectOp::Receive { amount: taken, .. }) = (op_of(own), by)
+    else {
+        return None;
+    };
+    Some(RoomWait { object, asleep: (block.eid, wakeup.eid), amount, taken })
 }
 
 /// What a task that waits for several files receives when its wait is over, and what it receives where the call is, if
@@ -811,7 +824,7 @@ fn add_objects(
     workload: &mut Workload,
     channels: &Channels,
     (traffic, usable, counted): (&[Traffic], &[bool], &BTreeSet<usize>),
-    (costs, settled): (&[WaitCosts], &Settled),
+    (costs, settled, rooms): (&[WaitCosts], &Settled, &BTreeMap<u32, Holds>),
 ) -> Vec<Option<ObjectId>> {
     let mut unlimited = 0;
     let mut rows = Vec::new();
@@ -832,6 +845,7 @@ fn add_objects(
                 Some(unix_holds(room, mean)).map(|holds| (holds, holds / 4))
             }
             SeenKind::Channel(ChannelKind::Queue) if room > 0 => Some((room, room - 1)),
+            SeenKind::Channel(_) if room == 0 => rooms.get(&(number as u32)).copied(),
             _ => None,
         };
         // what was in it before the recording, as far as it was taken out

@@ -100,3 +100,43 @@ fn a_move_is_the_doing_of_who_made_it() {
     let text = workload.to_text().unwrap();
     assert!(text.contains("PRIO 7 20us cgroup=/new/one target=8"), "{text}");
 }
+
+#[test]
+fn sessions_have_groups_where_the_kernel_gives_them_some() {
+    let setsid = |trace: &mut Trace, us: u64, cpu: u32, pid: i32, ret: i64| {
+        let what = SchedEvent::SysExit { call: SyscallKind::Setsid, ret };
+        trace.push(us, cpu, pid, Context::Task, what);
+    };
+    let mut trace = Trace::default();
+    trace.switch(0, 0, 0, 'R', 7).switch(0, 1, 0, 'R', 8);
+    setsid(&mut trace, 5, 0, 7, -1); // it leads a group of processes: refused
+    setsid(&mut trace, 5, 1, 8, 8); // in a control group, which counts more than its session
+    trace.fork(10, 0, 7, 21).wakeup_new(11, 0, 7, 21).switch(20, 1, 8, 'S', 21);
+    setsid(&mut trace, 25, 1, 21, 21);
+    trace.switch(30, 1, 21, 'S', 9).switch(40, 0, 7, 'S', 0).switch(50, 1, 9, 'S', 0);
+    let text = "tid,comm,cgroup,cpu_weight,autogroup\n7,t7,/,100,/autogroup-12 nice 5\n\
+                8,t8,/web,50,/autogroup-13 nice 0\n9,t9,/,,\n";
+    let snapshot = ProcSnapshot::parse(text, "x.proc.csv").unwrap();
+    let workload = trace.derive_with(DeriveOptions::default(), Some(&snapshot)).workload;
+    let path = |id: CgroupId| workload.cgroups[id.0 as usize].path.as_str();
+    assert_eq!(task(&workload, 7).cgroup.map(path), Some("/autogroup-12"));
+    assert_eq!(task(&workload, 8).cgroup.map(path), Some("/web"));
+    assert_eq!(task(&workload, 9).cgroup, None);
+    assert_eq!(moves(&workload, 21), [(5, "0>/session-21".to_string())]);
+    assert!(moves(&workload, 7).is_empty() && moves(&workload, 8).is_empty());
+    // nice 5 has a third of the share
+    let weights: Vec<_> = workload.cgroups.iter().map(|group| (group.path.as_str(), group.weight)).collect();
+    assert_eq!(weights, [("/session-21", None), ("/autogroup-12", Some(33)), ("/web", Some(50))]);
+}
+
+#[test]
+fn a_session_that_cannot_be_is_refused() {
+    for session in ["autogroup-12", "/autogroup-", "/autogroup-1 nice", "/autogroup-1 nice 20", "/a/b nice 0"]
+    {
+        let text = format!("tid,autogroup\n7,{session}\n");
+        let error = ProcSnapshot::parse(&text, "x.proc.csv").unwrap_err().to_string();
+        let place =
+            format!("x.proc.csv, line 2: autogroup is \"{session}\", expected /autogroup-NUMBER nice N");
+        assert!(error.starts_with(&place), "{error}");
+    }
+}

@@ -602,3 +602,49 @@ fn a_poller_answers_each_question_before_the_next() {
     let one = of(true, [77, 77, 87, 87]);
     assert_eq!((&*one.0, one.1), (&*("RrSS".repeat(20) + "E"), 0));
 }
+
+// each round, in us 0         1
+//                   01234567890123456789
+// cpu0              1sB......11s1s1s1111      1 sends 100 (at 1), waits for room in its next write, which returns at 11
+// cpu1              222222rw22r2222222222     2 takes 100 twice; within the second read (w) 1 is let in
+/// Nobody says what a socket of the internet holds; who waits for room shows it.
+#[test]
+fn what_a_socket_holds_shows_in_the_waits_for_room() {
+    let of = |rounds: u64| {
+        let mut trace = Trace::default();
+        let send = |trace: &mut Trace, us| {
+            let (kind, direction, what) = (ChannelKind::Inet, Direction::Send, Carried::Data);
+            let call = ObjectCall { key: 77, kind, direction, what, amount: 100, room: 0 };
+            trace.push(us, 0, 1, Context::Task, SchedEvent::Object(call));
+        };
+        let take = |trace: &mut Trace, us| {
+            let (kind, direction, what) = (ChannelKind::Inet, Direction::Receive, Carried::Data);
+            let call = ObjectCall { key: 77, kind, direction, what, amount: 100, room: 0 };
+            trace.push(us, 1, 2, Context::Task, SchedEvent::Object(call));
+        };
+        trace.switch(0, 0, 0, 'R', 1).switch(0, 1, 0, 'R', 2);
+        for us in [1, 2, 3] {
+            send(&mut trace, us);
+        }
+        for at in (0..rounds).map(|round| 10 + 20 * round) {
+            trace.switch(at + 2, 0, 1, 'S', 0);
+            take(&mut trace, at + 6);
+            trace.waking(at + 7, 1, 2, 1).switch(at + 9, 0, 0, 'R', 1);
+            take(&mut trace, at + 10);
+            send(&mut trace, at + 11);
+            send(&mut trace, at + 13);
+        }
+        let end = 10 + 20 * rounds;
+        for us in [end, end + 1, end + 2] {
+            take(&mut trace, us);
+        }
+        trace.switch(end + 3, 0, 1, 'X', 0).switch(end + 3, 1, 2, 'X', 0);
+        let workload = derive(&trace, Messages::Recorded);
+        let [socket] = &workload.objects[..] else { panic!("{:?}", workload.objects) };
+        socket.kind
+    };
+    // 300 are there when it waits, and half of the 100 that it writes; 200 less when it is let in
+    let holds = ObjectKind::Stream { capacity: Some(350), start: 0, low: Some(150) };
+    assert_eq!(of(16), holds);
+    assert_eq!(of(15), ObjectKind::Stream { capacity: None, start: 0, low: None });
+}
