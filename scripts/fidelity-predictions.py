@@ -8,6 +8,7 @@ Usage: scripts/fidelity-predictions.py FOLDER
 """
 
 import json
+import math
 import pathlib
 import statistics
 import subprocess
@@ -49,7 +50,8 @@ def main():
             seen = [[predict(*end, messages) for end in ends] for messages in ("recorded", "none")]
             for number in range(len(QUANTITIES)):
                 now, none = (statistics.median(row[number] for row in of) for of in seen)
-                cells.append(f"{now:+.0f} % ({none:+.0f})")
+                # (a task of which a wakeup is missing makes a sum unknown)
+                cells.append("-" if math.isnan(now) else f"{now:+.0f} % ({none:+.0f})")
             met[way][0] += sum(abs(row[0]) <= 10 for row in seen[0])
             met[way][1] += sum(abs(row[0]) <= 10 for row in seen[1])
         total += len(pairs)
