@@ -88,13 +88,8 @@ impl Deriver<'_> {
         }
         self.parents(&mut workload, &by_tid);
         self.count("control group with cpu.idle, taken as one of weight 1", cgroups.idle);
-        let nr_sessions = cgroups.nr_sessions();
-        workload.cgroups = cgroups.list;
+        cgroups.put_into(&mut workload);
         self.notes(&mut workload);
-        if nr_sessions > 0 {
-            let text = format!("{nr_sessions} are groups of the scheduler's own (sched_autogroup)");
-            workload.notes.insert("sessions".to_string(), text);
-        }
         if self.tasks.settled > 0 {
             let (key, times) =
                 ("stays whose length sched_stat_runtime tells", self.tasks.settled.to_string());

@@ -17,7 +17,7 @@ use super::engine::Deriver;
 use super::prio::PrioState;
 use super::snapshot::{GroupRow, ProcRow, ProcSnapshot};
 use super::tasks::Where;
-use crate::{Birth, Cgroup, CgroupId, EventKind, ParamChange};
+use crate::{Birth, Cgroup, CgroupId, EventKind, ParamChange, Workload};
 use schedlab_trace::Pid;
 use schedlab_units::{CpuSet, NICE_0_WEIGHT, Nice, TaskId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -165,10 +165,16 @@ impl<'a> Cgroups<'a> {
         Some(id)
     }
 
-    /// How many sessions are groups, those that began in the recording among them.
-    pub fn nr_sessions(&self) -> usize {
+    /// The groups are the workload's; with a note of how many are sessions, those that began in the recording among
+    /// them.
+    pub fn put_into(self, workload: &mut Workload) {
         let begun = self.list.iter().filter(|group| group.path.starts_with(SESSION)).count();
-        if self.sessions.is_empty() { 0 } else { self.sessions.len() + begun }
+        if !self.sessions.is_empty() {
+            let nr = self.sessions.len() + begun;
+            let text = format!("{nr} are groups of the scheduler's own (sched_autogroup)");
+            workload.notes.insert("sessions".to_string(), text);
+        }
+        workload.cgroups = self.list;
     }
 
     /// The group that a task is moved to, the root among them.

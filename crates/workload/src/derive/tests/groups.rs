@@ -124,6 +124,7 @@ fn sessions_have_groups_where_the_kernel_gives_them_some() {
     assert_eq!(task(&workload, 9).cgroup, None);
     assert_eq!(moves(&workload, 21), [(5, "0>/session-21".to_string())]);
     assert!(moves(&workload, 7).is_empty() && moves(&workload, 8).is_empty());
+    assert_eq!(workload.notes["sessions"], "2 are groups of the scheduler's own (sched_autogroup)");
     // nice 5 has a third of the share
     let weights: Vec<_> = workload.cgroups.iter().map(|group| (group.path.as_str(), group.weight)).collect();
     assert_eq!(weights, [("/session-21", None), ("/autogroup-12", Some(33)), ("/web", Some(50))]);
