@@ -91,7 +91,9 @@ fn guest(kernel: &GuestKernel, cpus: u32, args: &PractiseArgs, ui: &Ui) -> Resul
         let numbers = numbers.into_iter().flat_map(|(name, value)| [name.to_owned(), value]);
         fixed.into_iter().chain([format!("/out/{structure}")]).chain(numbers).collect::<Vec<_>>()
     };
-    let options = Options { cpus, ..Options::default() };
+    // an errand brings up no CPUs: the kernel is to do it at boot
+    let kernel_args = vec![format!("maxcpus={cpus}")];
+    let options = Options { cpus, kernel_args, ..Options::default() };
     let what = format!("figure 3 in a guest with {cpus} CPUs");
     let returned =
         errand(kernel, &STRUCTURES.map(words), &options, &mut stages(ui, &what)).map_err(failure)?;

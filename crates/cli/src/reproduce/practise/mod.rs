@@ -61,10 +61,10 @@ struct Statement {
 
 pub(super) fn practise(args: &PractiseArgs, ui: &Ui) -> Result<()> {
     args.output.check()?;
-    // first what may be refused
+    // first what may be refused: the port may take hours
     let inside = inside::figure_3(args, ui)?;
-    let (port, sums) = port::figure_3(args, ui)?;
     let threads = threads::figures_4_to_6(args, ui)?;
+    let (port, sums) = port::figure_3(args, ui)?;
     let mut statements = port::judged(&port);
     statements.extend(threads::judged(&threads));
     statements.extend(inside.iter().flat_map(|inside| inside.judged(&threads)));
