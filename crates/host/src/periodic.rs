@@ -8,9 +8,9 @@
 //! Nothing is recorded: it is the load under which something else is measured.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -58,7 +58,8 @@ impl PeriodicLoad {
         for (number, task) in tasks.iter().enumerate() {
             let (over, jobs, begun) = (load.over.clone(), load.jobs.clone(), begun.clone());
             let (task, ready) = (*task, ready.clone());
-            let thread = std::thread::Builder::new().name(format!("periodic-{number}")).stack_size(STACK_BYTES);
+            let thread =
+                std::thread::Builder::new().name(format!("periodic-{number}")).stack_size(STACK_BYTES);
             let body = move || run(task, [&begun, &over], &ready, &jobs);
             let spawned = thread.spawn(body);
             load.threads.push(spawned.map_err(refused("cannot start a thread"))?);
@@ -66,7 +67,8 @@ impl PeriodicLoad {
         drop(ready);
         begun.store(true, Ordering::Release);
         let answers: io::Result<()> = came.iter().take(tasks.len()).collect();
-        answers.map_err(refused("the kernel refuses a task its policy (root, and room for its reservation)"))?;
+        answers
+            .map_err(refused("the kernel refuses a task its policy (root, and room for its reservation)"))?;
         Ok(load)
     }
 
@@ -87,7 +89,12 @@ fn refused(doing: &'static str) -> impl Fn(io::Error) -> HostError {
     move |source| HostError::System { doing, source }
 }
 
-fn run(task: PeriodicTask, [begun, over]: [&AtomicBool; 2], ready: &Sender<io::Result<()>>, jobs: &AtomicU64) {
+fn run(
+    task: PeriodicTask,
+    [begun, over]: [&AtomicBool; 2],
+    ready: &Sender<io::Result<()>>,
+    jobs: &AtomicU64,
+) {
     // all are there before the first of them is a real-time task: that one would not let the others come
     while !begun.load(Ordering::Acquire) {
         if over.load(Ordering::Relaxed) {
@@ -140,10 +147,8 @@ fn now() -> Duration {
 }
 
 fn sleep_until(instant: Duration) {
-    let time = libc::timespec {
-        tv_sec: instant.as_secs() as libc::time_t,
-        tv_nsec: instant.subsec_nanos().into(),
-    };
+    let time =
+        libc::timespec { tv_sec: instant.as_secs() as libc::time_t, tv_nsec: instant.subsec_nanos().into() };
     // SAFETY: reads a local; what is left is not asked for with an absolute time.
     unsafe {
         libc::clock_nanosleep(

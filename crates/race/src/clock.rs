@@ -44,7 +44,9 @@ fn known(folder: &Path, file: &str, expected: &'static [&'static str]) -> Result
     let Ok(value) = std::fs::read_to_string(&place) else { return Ok(()) };
     match value.split_whitespace().any(|name| expected.contains(&name)) {
         true => Ok(()),
-        false => Err(RaceError::Clock { place, value: value.trim().to_owned(), expected: expected.join(" or ") }),
+        false => {
+            Err(RaceError::Clock { place, value: value.trim().to_owned(), expected: expected.join(" or ") })
+        }
     }
 }
 
@@ -64,7 +66,9 @@ mod tests {
         assert!(is_kernels(folder.path()).is_ok());
         write("available_clocksource", "hpet acpi_pm \n");
         write("current_clocksource", "hpet\n");
-        for (found, value) in [(is_trusted(folder.path()), "hpet acpi_pm"), (is_kernels(folder.path()), "hpet")] {
+        for (found, value) in
+            [(is_trusted(folder.path()), "hpet acpi_pm"), (is_kernels(folder.path()), "hpet")]
+        {
             let Err(RaceError::Clock { place, value: found, .. }) = found else { panic!("{found:?}") };
             assert!(place.starts_with(folder.path()) && found == value);
         }

@@ -125,9 +125,8 @@ impl Costs {
                     let row = [json!(threads), json!(operation), json!(calls), json!(unit)];
                     let values = [at(0.25), at(0.5), at(0.75), ranked(990), ranked(1000)];
                     let ends = self.interval(*threads, operation).map(|(low, high)| [low, high]);
-                    let ends = ends.map_or([Value::Null, Value::Null], |ends| {
-                        ends.map(|end| json!(end.round() as u64))
-                    });
+                    let ends = ends
+                        .map_or([Value::Null, Value::Null], |ends| ends.map(|end| json!(end.round() as u64)));
                     rows.push([&row[..], &values, &ends].concat());
                 }
             }
@@ -265,7 +264,7 @@ pub fn columns() -> Vec<Column> {
 mod tests {
     use super::*;
 
-    /// Twenty parts of ten calls, whose medians are 1 to 20 in whatever order: the 6th and the 15th. What drifts is wide.
+    /// Twenty parts of ten calls, whose medians are 1 to 20 in whatever order: the 6th and the 15th.
     #[test]
     fn an_interval_is_of_the_parts_medians() {
         let all: Vec<(u64, f64)> = (0..200u64).map(|n| (n, (n / 10 * 7 % 20 + 1) as f64)).collect();

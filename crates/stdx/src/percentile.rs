@@ -110,7 +110,9 @@ mod tests {
     /// Printed tables (Conover, table A3; ranks from 1): 6 samples 1 and 6, 10: 2 and 9, 20: 6 and 15, 100: 40 and 61.
     #[test]
     fn a_medians_places_are_the_tables() {
-        for (count, places) in [(6, (1, 6)), (8, (1, 8)), (9, (2, 8)), (10, (2, 9)), (20, (6, 15)), (100, (40, 61))] {
+        for (count, places) in
+            [(6, (1, 6)), (8, (1, 8)), (9, (2, 8)), (10, (2, 9)), (20, (6, 15)), (100, (40, 61))]
+        {
             let (low, high) = median_places(count).expect("six or more");
             assert_eq!((low + 1, high + 1), places, "{count}");
         }

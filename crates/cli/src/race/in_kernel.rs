@@ -136,7 +136,11 @@ pub(crate) fn measure(structure: &str, wanted: &Wanted, progress: &dyn Fn(String
 }
 
 /// Calls of each function while these tasks run, and of the one that does nothing.
-fn under_load(timer: &CallTimer, tasks: &[PeriodicTask], duration: Span) -> Result<(Vec<CallTimes>, CallTimes)> {
+fn under_load(
+    timer: &CallTimer,
+    tasks: &[PeriodicTask],
+    duration: Span,
+) -> Result<(Vec<CallTimes>, CallTimes)> {
     let load = PeriodicLoad::start(tasks).map_err(Failure::input)?;
     std::thread::sleep(SETTLE);
     let (before, itself) = (timer.times(), timer.itself());
@@ -182,7 +186,8 @@ fn rows(functions: &[&str], sets: &[Vec<CallTimes>], own_ns: u64) -> Vec<Measure
         let mut all = CallTimes::default();
         each.iter().for_each(|times| all.add(times));
         let less = |ns: u64| ns.saturating_sub(own_ns) as f64;
-        let mut medians: Vec<f64> = each.iter().filter_map(|times| times.quantile_ns(500)).map(less).collect();
+        let mut medians: Vec<f64> =
+            each.iter().filter_map(|times| times.quantile_ns(500)).map(less).collect();
         medians.sort_by(f64::total_cmp);
         Measured {
             operation: operation.to_owned(),
@@ -376,7 +381,8 @@ mod tests {
 
     #[test]
     fn a_file_of_ones_own_is_no_kernels() {
-        let wanted = Wanted { loads: vec![0.6], sets: 1, duration: Span::from_ms(1), tasks_per_cpu: 4, seed: 1 };
+        let wanted =
+            Wanted { loads: vec![0.6], sets: 1, duration: Span::from_ms(1), tasks_per_cpu: 4, seed: 1 };
         let error = measure("lowest.c", &wanted, &|_| {}).unwrap_err();
         assert!(error.code() == 2 && error.sentence().contains("cpupri and cpudl"), "{}", error.sentence());
     }

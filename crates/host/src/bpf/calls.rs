@@ -119,7 +119,8 @@ impl CallTimer {
             let why = format!("{cpus} CPUs are possible here, this knows {CPUS_MAX}");
             return Err(untimed(first, why));
         }
-        let data = std::fs::read(Path::new(BTF_PATH)).map_err(|e| untimed(first, format!("{BTF_PATH}: {e}")))?;
+        let data =
+            std::fs::read(Path::new(BTF_PATH)).map_err(|e| untimed(first, format!("{BTF_PATH}: {e}")))?;
         let btf = Btf::parse(&data).map_err(|e| untimed(first, format!("{BTF_PATH}: {e}")))?;
         let ids = ids(&btf, &[functions, &[NOTHING]].concat())?;
         let bytes = (cpus as usize) << CPU_BITS;
@@ -153,7 +154,8 @@ impl CallTimer {
     /// # Errors
     /// The kernel does not try programs.
     pub fn call_nothing(&self, times: u32) -> Result<(), HostError> {
-        let refused = |source| HostError::System { doing: "cannot call a function that does nothing", source };
+        let refused =
+            |source| HostError::System { doing: "cannot call a function that does nothing", source };
         (0..times).try_for_each(|_| self.nothing.try_once()).map_err(refused)
     }
 

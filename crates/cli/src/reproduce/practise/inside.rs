@@ -40,7 +40,9 @@ impl std::str::FromStr for Where {
         match (text, text.strip_prefix("guest:")) {
             ("here", _) => Ok(Where::Here),
             (_, Some(kernel)) if !kernel.is_empty() => Ok(Where::Guest(kernel.to_owned())),
-            _ => Err(format!("'{text}' is no kernel that can be measured; expected here, guest:6.12 or guest:FILE")),
+            _ => Err(format!(
+                "'{text}' is no kernel that can be measured; expected here, guest:6.12 or guest:FILE"
+            )),
         }
     }
 }
@@ -102,7 +104,11 @@ fn guest(kernel: &GuestKernel, cpus: u32, args: &PractiseArgs, ui: &Ui) -> Resul
         let bytes = returned.files.get(STRUCTURES[at]).map_or(&[][..], Vec::as_slice);
         let value: Value = serde_json::from_slice(bytes).unwrap_or_default();
         InKernel::from_json(&value["in_kernel"]).ok_or_else(|| {
-            Failure::Input(format!("{what}: it says nothing of {}, status {status}: {}", STRUCTURES[at], said.trim()))
+            Failure::Input(format!(
+                "{what}: it says nothing of {}, status {status}: {}",
+                STRUCTURES[at],
+                said.trim()
+            ))
         })
     };
     Ok([read(0)?, read(1)?])

@@ -89,11 +89,7 @@ impl std::fmt::Display for Median {
 pub(super) fn median(all: &[Costs], structure: &str, operation: &str) -> Option<Median> {
     let costs = all.iter().find(|costs| costs.structure == structure)?;
     let (threads, cycles) = costs.cycles(operation).pop()?;
-    Some(Median {
-        threads,
-        value: interpolated(&cycles, 0.5)?,
-        interval: costs.interval(threads, operation),
-    })
+    Some(Median { threads, value: interpolated(&cycles, 0.5)?, interval: costs.interval(threads, operation) })
 }
 
 pub(super) fn judged(all: &[Costs]) -> Vec<Statement> {
