@@ -217,7 +217,8 @@ fn a_function_that_the_version_lacks_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("renamed.patch");
     let patch = "Subject: [PATCH] sched: another name\n\n---\n--- a/kernel/sched/cpudeadline.c\n\
-                 +++ b/kernel/sched/cpudeadline.c\n@@ -1,1 +1,1 @@\n-void cpudl_clear(struct cpudl *cp, int cpu, bool online)\n\
+                 +++ b/kernel/sched/cpudeadline.c\n@@ -1,1 +1,1 @@\n\
+                 -void cpudl_clear(struct cpudl *cp, int cpu, bool online)\n\
                  +void cpudl_forget(struct cpudl *cp, int cpu, bool online)\n-- \n2.40.0\n";
     std::fs::write(&file, patch).unwrap();
     let name = file.to_str().unwrap();

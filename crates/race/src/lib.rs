@@ -122,8 +122,9 @@ pub enum RaceError {
     Kernel(#[from] schedlab_linux::BuildError),
     /// The TSC of this machine is no clock.
     #[error(
-        "{}: '{value}': the kernel does not take the TSC of this machine for a clock; expected {expected}; measure on a \
-         machine with an invariant TSC ('dmesg | grep -i tsc' says why this one is not)", place.display()
+        "{}: '{value}': the kernel does not take the TSC of this machine for a clock; expected {expected}; measure on \
+         a machine with an invariant TSC ('dmesg | grep -i tsc' says why this one is not)",
+        place.display()
     )]
     Clock {
         /// Where the kernel says so.

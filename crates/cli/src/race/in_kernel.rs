@@ -226,8 +226,8 @@ impl InKernel {
         let cycles = |ns: u64| ns as f64 * self.tsc_hz / 1e9;
         let mut remarks = vec![format!(
             "Linux {} on {} CPUs: programs at begin and end of each function read the kernel's clock, whose step is a \
-             nanosecond or {:.1} cycles of a TSC of {:.3} GHz. Measuring takes {:.0} cycles in a loop and {:.0} now and \
-             then under the load; these are taken off",
+             nanosecond or {:.1} cycles of a TSC of {:.3} GHz. Measuring takes {:.0} cycles in a loop and {:.0} now \
+             and then under the load; the latter are taken off",
             self.kernel,
             self.cpus,
             self.tsc_hz / 1e9,
