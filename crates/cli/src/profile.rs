@@ -52,46 +52,59 @@ pub(crate) fn profile(args: &ProfileArgs, ui: &Ui) -> Result<()> {
     }
     let args_given: Vec<OsString> = std::env::args_os().skip(1).filter(|a| a != "--quiet").collect();
     let step = ui.step("the same run under callgrind");
-    let functions = without_boot(args_given, &|what| step.now(what.to_owned()))?;
+    let whole = Profile::of(args_given.clone())?;
+    step.now("its boot alone under callgrind".to_owned());
+    let profile = whole.without(&Profile::of_boot(args_given)?);
     drop(step);
-    print!("\n{}", table(&functions, args.profile_rows));
+    print!("\n{}", table(&profile.0, args.profile_rows));
     Ok(())
 }
 
-/// Functions of the kernel object in a run of this program, less those of its boot: both are counted exactly, and a
-/// boot is like another.
-fn without_boot(args: Vec<OsString>, progress: &dyn Fn(&str)) -> Result<BTreeMap<String, Function>> {
-    let mut functions = callgrind(&args)?;
-    progress("its boot alone under callgrind");
-    let boot = callgrind(&only_boot(args))?;
-    if functions.is_empty() {
-        return Err(Failure::Input("--profile looks into real Linux; take a --sched linux-...".into()));
+/// Functions of the kernel object in a run of this program, by name.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Profile(BTreeMap<String, Function>);
+
+impl Profile {
+    /// Of `ARGS` of this program.
+    pub(crate) fn of(args: Vec<OsString>) -> Result<Profile> {
+        let functions = callgrind(&args)?;
+        match functions.is_empty() {
+            true => Err(Failure::Input("--profile looks into real Linux; take a --sched linux-...".into())),
+            false => Ok(Profile(functions)),
+        }
     }
-    for (name, boot) in &boot {
-        if let Some(f) = functions.get_mut(name) {
-            f.calls = f.calls.saturating_sub(boot.calls);
-            f.own = f.own.saturating_sub(boot.own);
-            for (to, count) in &boot.calls_to {
-                if let Some(n) = f.calls_to.get_mut(to) {
-                    *n = n.saturating_sub(*count);
+
+    /// Of the same command, ended as soon as the workload is there.
+    pub(crate) fn of_boot(args: Vec<OsString>) -> Result<Profile> {
+        callgrind(&only_boot(args)).map(Profile)
+    }
+
+    /// Less what its boot did: both are counted exactly, and a boot is like another.
+    pub(crate) fn without(mut self, boot: &Profile) -> Profile {
+        for (name, boot) in &boot.0 {
+            if let Some(f) = self.0.get_mut(name) {
+                f.calls = f.calls.saturating_sub(boot.calls);
+                f.own = f.own.saturating_sub(boot.own);
+                for (to, count) in &boot.calls_to {
+                    if let Some(n) = f.calls_to.get_mut(to) {
+                        *n = n.saturating_sub(*count);
+                    }
                 }
             }
         }
+        self.0.retain(|_, f| f.own > 0 || f.calls > 0);
+        self
     }
-    functions.retain(|_, f| f.own > 0 || f.calls > 0);
-    Ok(functions)
-}
 
-/// Calls of each of these functions of the kernel object, and the instructions of all of them together with what they
-/// call, in `run ARGS` of this program.
-pub(crate) fn calls_of(args: Vec<OsString>, names: &[&str]) -> Result<Vec<(u64, f64)>> {
-    let functions = without_boot(args, &|_| {})?;
-    let total = totals(&functions);
-    let of = |name: &&str| {
-        let calls = functions.get(*name).map_or(0, |f| f.calls);
-        (calls, if calls == 0 { 0.0 } else { total.get(*name).copied().unwrap_or(0.0) })
-    };
-    Ok(names.iter().map(of).collect())
+    /// Calls of each of these functions, and the instructions of all of them together with what they call.
+    pub(crate) fn calls(&self, names: &[&str]) -> Vec<(u64, f64)> {
+        let total = totals(&self.0);
+        let of = |name: &&str| {
+            let calls = self.0.get(*name).map_or(0, |f| f.calls);
+            (calls, if calls == 0 { 0.0 } else { total.get(*name).copied().unwrap_or(0.0) })
+        };
+        names.iter().map(of).collect()
+    }
 }
 
 /// The same command, ended as soon as the workload is there.

@@ -149,3 +149,111 @@ fn a_patch_is_taken_back_and_its_bug_is_found() {
     std::fs::write(&file, "no patch\n").unwrap();
     ends(&race("cpupri", name), 2, "expected a unified diff");
 }
+
+/// A file of one's own in a folder.
+fn own(dir: &Path, name: &str, hook: &str) -> String {
+    let scenario = "cpus 2\\ncpu0 preempt 1\\ncpu1 preempt 2\\n";
+    let text = format!(
+        "#include <schedlab_race.h>\n{hook}\nRACE_TARGET(.name = \"{name}\", .preempt = preempt, \
+         .scenario = \"{scenario}\");\n"
+    );
+    let path = dir.join(format!("{name}.c"));
+    std::fs::write(&path, text).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+/// Of the explorer each is a finding, status 1: a crash, a deadlock, a loop without end, what a check says.
+/// What ends the explorer's own process is none: nothing is known of the target then.
+#[test]
+fn every_finding_ends_with_1_and_only_a_lost_explorer_with_3() {
+    const HEAD: &str = "static long preempt(int cpu, long key) { (void)cpu, (void)key;";
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out");
+    let explored = |name: &str, hook: &str| {
+        let path = own(dir.path(), name, hook);
+        let words = ["race", &path, "--schedules", "200", "--jobs", "1", "--output", out.to_str().unwrap()];
+        (schedlab(&words), path)
+    };
+    for (name, before, body, text) in [
+        ("crash", "", "*(volatile long *)8 = key; return 0; }", "crash: a bad pointer"),
+        ("deadlock", "static unsigned int lock;", "race_lock(&lock); return 0; }", "deadlock: cpu"),
+        ("livelock", "static volatile long x;", "while (!x) ; return 0; }", "livelock: no end"),
+        ("fail", "static long x;", "x = key; if (x != key) race_fail(\"another\"); return 0; }", "another"),
+    ] {
+        ends(&explored(name, &format!("{before}\n{HEAD} {body}")).0, 1, text);
+    }
+    let (lost, path) = explored("leaves", &format!("void _exit(int);\n{HEAD} _exit(0); }}"));
+    ends(&lost, 3, "the process that runs the target was lost: it ended with status 0");
+    ends(&schedlab(&["race", &path, "--stress", "2", "--cycles", "200"]), 3, "before its threads were done");
+}
+
+/// A file that keeps what it knows from schedule to schedule has findings that no schedule shows alone: the remedy is
+/// said, by the search or by the replay.
+#[test]
+fn what_is_not_set_anew_is_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let race = |name: &str, fails: &str| {
+        let hook = format!(
+            "static int times RACE_PRIVATE;\nstatic long preempt(int cpu, long key) {{ (void)cpu, (void)key; \
+             if ({fails}) race_fail(\"kept\"); return 0; }}"
+        );
+        let path = own(dir.path(), name, &hook);
+        let out = dir.path().join(name);
+        schedlab(&["race", &path, "--schedules", "200", "--jobs", "1", "--output", out.to_str().unwrap()])
+    };
+    ends(&race("later", "times++ >= 50"), 2, "is to be set anew in start()");
+    // the second call shows it; after the first schedule one call does
+    ends(&race("second", "times++ >= 1"), 1, "shrunk to 1 call");
+    let file = dir.path().join("second-1.race");
+    ends(&schedlab(&["race", "--replay", file.to_str().unwrap()]), 2, "set it anew in start()");
+}
+
+/// A version whose file has not the function that the target calls: said with file, version and function.
+#[test]
+fn a_function_that_the_version_lacks_is_named() {
+    if !has_linux() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("renamed.patch");
+    let patch = "Subject: [PATCH] sched: another name\n\n---\n--- a/kernel/sched/cpudeadline.c\n\
+                 +++ b/kernel/sched/cpudeadline.c\n@@ -1,1 +1,1 @@\n\
+                 -void cpudl_clear(struct cpudl *cp, int cpu, bool online)\n\
+                 +void cpudl_forget(struct cpudl *cp, int cpu, bool online)\n-- \n2.40.0\n";
+    std::fs::write(&file, patch).unwrap();
+    let name = file.to_str().unwrap();
+    let lacks = "kernel/sched/cpudeadline.c of Linux 6.12";
+    for words in [&["--jobs", "1"][..], &["--stress", "2"]] {
+        let ended = schedlab(&[&["race", "cpudl", "--kernel", "6.12", "--seeded", name], words].concat());
+        ends(&ended, 2, lacks);
+        ends(&ended, 2, "has no cpudl_clear(), which the target cpudl calls; take a kernel that has it");
+    }
+}
+
+/// Cycles are refused where the kernel does not trust the TSC: place, value, expectation, remedy.
+#[test]
+fn an_unstable_tsc_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let ask = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_schedlab"));
+        let command = command.args(words).current_dir(root()).env("SCHEDLAB_CLOCKSOURCE", dir.path());
+        command.output().expect("the program starts")
+    };
+    let refused = |words: &[&str], file: &str, value: &str| {
+        let place = dir.path().join(file);
+        let ended = ask(words);
+        ends(&ended, 2, &format!("{}: '{value}'", place.display()));
+        ends(&ended, 2, "expected tsc");
+        ends(&ended, 2, "measure on a machine with an invariant TSC");
+    };
+    std::fs::write(dir.path().join("available_clocksource"), "hpet acpi_pm \n").unwrap();
+    std::fs::write(dir.path().join("current_clocksource"), "hpet\n").unwrap();
+    if std::thread::available_parallelism().map_or(1, usize::from) > 1 {
+        let words =
+            ["race", "samples/race/lowest.c", "-D", "MENDED", "--cost", "--cpus", "2", "--cycles", "100"];
+        refused(&words, "available_clocksource", "hpet acpi_pm");
+    }
+    refused(&["race", "cpudl", "--cost", "--in-kernel"], "current_clocksource", "hpet");
+    let own = ask(&["race", "samples/race/lowest.c", "--cost", "--in-kernel"]);
+    ends(&own, 2, "--in-kernel measures what the running kernel has: cpupri and cpudl");
+}

@@ -50,6 +50,19 @@ pub enum HostError {
         why: String,
     },
 
+    /// Calls of a function of the running kernel cannot be timed.
+    #[error(
+        "{function}() of the running kernel cannot be timed: {why}; expected root (CAP_BPF, CAP_PERFMON), and a kernel \
+         that has the function and was built with CONFIG_DEBUG_INFO_BTF, CONFIG_BPF_JIT and CONFIG_FUNCTION_TRACER, as \
+         Debian's are; without --in-kernel nothing of this is needed"
+    )]
+    NoCalls {
+        /// Which.
+        function: String,
+        /// What is missing, or what the kernel answered.
+        why: String,
+    },
+
     /// An event without which nothing can be derived is missing from this kernel.
     #[error(
         "this kernel has no event {event} ({}), without which no schedule is known. \

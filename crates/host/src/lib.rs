@@ -25,6 +25,7 @@ pub mod error;
 pub mod events;
 mod keeper;
 pub mod overhead;
+pub mod periodic;
 pub mod record;
 mod signals;
 pub mod snapshot;
@@ -33,6 +34,7 @@ pub mod tracefs;
 mod user;
 
 pub use anonymise::{Anonymised, Others, Ours, anonymise, page_events};
+pub use bpf::calls::{CallTimer, CallTimes, tsc_hz};
 pub use capture::{Backend, CaptureMethod};
 pub use cgroup::GroupTable;
 pub use command::CommandEnd;

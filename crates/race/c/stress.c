@@ -427,14 +427,32 @@ static u64 now_ns(void)
 	return (u64)now.tv_sec * 1000000000 + (u64)now.tv_nsec;
 }
 
+/*
+ * Both clocks at the same instant. Another program, or another virtual machine, may have the CPU between two readings: of many pairs
+ * the one whose two readings of the TSC lie closest together counts.
+ */
+static void both_clocks(u64 *tsc, u64 *ns)
+{
+	u64 closest = ~0ul;
+
+	for (int i = 0; i < 50; i++) {
+		u64 before = __builtin_ia32_rdtsc(), now = now_ns(), after = __builtin_ia32_rdtsc();
+
+		if (after - before < closest)
+			closest = after - before, *tsc = before + closest / 2, *ns = now;
+	}
+}
+
 /* Cycles of the TSC in a second, over 20 ms. */
 static u64 tsc_hz(void)
 {
-	u64 ns = now_ns(), tsc = __builtin_ia32_rdtsc(), until = ns + 20000000, ns_end;
+	u64 tsc, ns, tsc_end, ns_end;
 
-	while ((ns_end = now_ns()) < until)
+	both_clocks(&tsc, &ns);
+	while (now_ns() < ns + 20000000)
 		;
-	return (u64)((double)(__builtin_ia32_rdtsc() - tsc) * 1e9 / (double)(ns_end - ns));
+	both_clocks(&tsc_end, &ns_end);
+	return (u64)((double)(tsc_end - tsc) * 1e9 / (double)(ns_end - ns));
 }
 
 /* Cycles of the TSC that 100,000 dependent multiplications take: of several times the least. It follows the clock of the processor. */

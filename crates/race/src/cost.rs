@@ -15,12 +15,12 @@ use std::path::Path;
 use schedlab_report::chart::{Mark, Row, colour};
 use schedlab_report::table::Column;
 use schedlab_report::units::count;
-use schedlab_stdx::percentile::{interpolated, nearest};
+use schedlab_stdx::percentile::{interpolated, median_places, nearest};
 use serde_json::{Value, json};
 
-use crate::RaceError;
 use crate::compile::Compiled;
 use crate::threads::{Load, OPERATIONS, Sample, Stressed, cost, write_arrow};
+use crate::{RaceError, clock};
 
 /// From so many CPUs on the published order of cycles can be looked for.
 pub const CPUS_FOR_A_CLAIM: u32 = 8;
@@ -29,6 +29,10 @@ pub const CAPTION: &str = "Quartiles of each call, with the median; dots are the
                            To the right: the median, and how many calls.";
 /// The processor's clock is said to change from such a part on.
 const CLOCK_TOLERANCE: f64 = 0.05;
+/// Parts of a run whose medians give the interval: calls of one part resemble each other more than those of another.
+const PARTS: usize = 20;
+/// A part with fewer calls has no median worth the name.
+const CALLS_OF_A_PART: usize = 6;
 /// Quantiles of a row of the drawing.
 const QUANTILES: usize = 100;
 
@@ -47,6 +51,7 @@ impl Costs {
     /// # Errors
     /// The program cannot be run; the TSC is no clock here.
     pub fn measure(program: &Compiled, load: &Load, progress: &dyn Fn(&str)) -> Result<Costs, RaceError> {
+        clock::is_trusted(&clock::folder())?;
         let mut runs = Vec::new();
         for threads in 2..=load.cpus {
             progress(&format!("{threads} threads of {}", load.cpus));
@@ -96,6 +101,14 @@ impl Costs {
         self.runs.iter().map(of).filter(|(_, cycles)| !cycles.is_empty()).collect()
     }
 
+    /// The 95 % interval of an operation's median with so many threads: the run is cut into twenty parts, and the true
+    /// median lies between the 6th and the 15th of theirs. `None`: too few calls.
+    pub fn interval(&self, threads: u32, operation: &str) -> Option<(f64, f64)> {
+        let (_, one) = self.runs.iter().find(|(n, _)| *n == threads)?;
+        let meant = one.samples.iter().filter(|sample| one.operation(sample) == operation);
+        interval(meant.map(|sample| (sample.start, sample.cycles as f64)).collect())
+    }
+
     /// The cells of [`columns`], a row for each operation and number of threads.
     pub fn cells(&self) -> Vec<Vec<Value>> {
         let mut rows = Vec::new();
@@ -110,7 +123,11 @@ impl Costs {
                     };
                     let unit = if is_time { "cycles" } else { "number" };
                     let row = [json!(threads), json!(operation), json!(calls), json!(unit)];
-                    rows.push([&row[..], &[at(0.25), at(0.5), at(0.75), ranked(990), ranked(1000)]].concat());
+                    let values = [at(0.25), at(0.5), at(0.75), ranked(990), ranked(1000)];
+                    let ends = self.interval(*threads, operation).map(|(low, high)| [low, high]);
+                    let ends = ends
+                        .map_or([Value::Null, Value::Null], |ends| ends.map(|end| json!(end.round() as u64)));
+                    rows.push([&row[..], &values, &ends].concat());
                 }
             }
         }
@@ -128,7 +145,10 @@ impl Costs {
                 colour: colour(threads as usize - 2).to_string(),
                 samples: (0..=QUANTILES).map(quantile).collect(),
                 mark: Mark::Box,
-                notes: vec![format!("{median:.0}"), count(cycles.len() as u64)],
+                notes: vec![
+                    with_interval(median, self.interval(threads, operation)),
+                    count(cycles.len() as u64),
+                ],
             }
         };
         self.cycles(operation).into_iter().map(row).collect()
@@ -192,6 +212,33 @@ impl Costs {
     }
 }
 
+/// `74 (70 to 99)`, or without an interval `74`.
+pub fn with_interval(median: f64, interval: Option<(f64, f64)>) -> String {
+    match interval {
+        Some((low, high)) => format!("{median:.0} ({low:.0} to {high:.0})"),
+        None => format!("{median:.0}"),
+    }
+}
+
+/// Of values with their times; see [`Costs::interval`].
+fn interval(mut values: Vec<(u64, f64)>) -> Option<(f64, f64)> {
+    let all = values.len();
+    if all < PARTS * CALLS_OF_A_PART {
+        return None;
+    }
+    values.sort_by_key(|(start, _)| *start);
+    let median = |part: usize| {
+        let part = &values[part * all / PARTS..(part + 1) * all / PARTS];
+        let mut cycles: Vec<f64> = part.iter().map(|(_, cycles)| *cycles).collect();
+        cycles.sort_by(f64::total_cmp);
+        interpolated(&cycles, 0.5)
+    };
+    let mut medians: Vec<f64> = (0..PARTS).filter_map(median).collect();
+    medians.sort_by(f64::total_cmp);
+    let (low, high) = median_places(medians.len())?;
+    Some((medians[low], medians[high]))
+}
+
 /// Of [`Costs::cells`].
 pub fn columns() -> Vec<Column> {
     vec![
@@ -208,5 +255,23 @@ pub fn columns() -> Vec<Column> {
         Column::new("high", "", "third quartile"),
         Column::new("p99", "", "of 100 calls one takes longer"),
         Column::new("max", "", "the longest"),
+        Column::new("from", "", "95 % interval of the median, from twenty parts of the run: its lower end"),
+        Column::new("to", "", "its upper end"),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Twenty parts of ten calls, whose medians are 1 to 20 in whatever order: the 6th and the 15th.
+    #[test]
+    fn an_interval_is_of_the_parts_medians() {
+        let all: Vec<(u64, f64)> = (0..200u64).map(|n| (n, (n / 10 * 7 % 20 + 1) as f64)).collect();
+        assert_eq!(interval(all.clone()), Some((6.0, 15.0)));
+        let mixed = (0..200u64).map(|n| all[(n * 77 % 200) as usize]).collect();
+        assert_eq!(interval(mixed), Some((6.0, 15.0)), "by time, not as they were kept");
+        assert_eq!(interval(vec![(1, 5.0); 119]), None);
+        assert_eq!(interval(vec![(1, 5.0); 120]), Some((5.0, 5.0)));
+    }
 }

@@ -17,6 +17,7 @@
 //! without end are caught there, by signals, and are findings like others.
 
 mod abi;
+pub mod clock;
 pub mod compile;
 pub mod cost;
 mod dpor;
@@ -119,6 +120,20 @@ pub enum RaceError {
     /// The kernel cannot be had.
     #[error("{0}")]
     Kernel(#[from] schedlab_linux::BuildError),
+    /// The TSC of this machine is no clock.
+    #[error(
+        "{}: '{value}': the kernel does not take the TSC of this machine for a clock; expected {expected}; measure on \
+         a machine with an invariant TSC ('dmesg | grep -i tsc' says why this one is not)",
+        place.display()
+    )]
+    Clock {
+        /// Where the kernel says so.
+        place: PathBuf,
+        /// What it says.
+        value: String,
+        /// What is needed.
+        expected: String,
+    },
     /// The target, as it is, cannot be run.
     #[error("{0}")]
     Refused(String),

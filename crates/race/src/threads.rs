@@ -36,6 +36,8 @@ pub const OPERATIONS: [&str; 9] =
     ["set", "clear", "find", "push", "pull", "enqueue", "dequeue", "pull_set", "pull_find"];
 /// Bytes of one sample in the file that the program writes.
 const SAMPLE_BYTES: usize = 24;
+/// The program's last word, if all threads have done their cycles.
+const DONE: &str = "done";
 /// Two readings of the TSC's rate may differ by so much of it: they take 20 ms each.
 const RATE_TOLERANCE: f64 = 0.001;
 
@@ -242,13 +244,20 @@ fn run(compiled: &Compiled, load: &Load, measured: u64) -> Result<Stressed, Race
         yard.hold(&mut command);
     }
     let output = command.output().map_err(io("run", &compiled.object))?;
-    let mut stressed = heard(&String::from_utf8_lossy(&output.stdout))?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    let mut stressed = heard(&said)?;
     stressed.reports = reports(&String::from_utf8_lossy(&output.stderr));
     if let Some(signal) = output.status.signal() {
         stressed.finding = Some(format!("the program was ended by signal {signal}"));
     } else if !output.status.success() && stressed.finding.is_none() {
         let text = String::from_utf8_lossy(&output.stderr);
         return Err(RaceError::Lost(format!("{}: {}: {}", compiled.name, output.status, text.trim())));
+    } else if stressed.finding.is_none() && load.cycles > 0 && !said.lines().any(|line| line == DONE) {
+        // a call ended the process, and what was right until then says nothing
+        return Err(RaceError::Lost(format!(
+            "{}: the process ended ({}) before its threads were done",
+            compiled.name, output.status
+        )));
     }
     if measures && stressed.finding.is_none() {
         stressed.samples = read_samples(&samples)?;

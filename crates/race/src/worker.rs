@@ -380,7 +380,11 @@ fn shrink(
         Ok(())
     };
     let Some(mut best) = replay(engine, choices)?.filter(|f| f.kind == kind && f.text == text) else {
-        return Err("the schedule does not show its finding again; run with the seed that found it".into());
+        return Err(
+            "the schedule alone does not show its finding; what the target keeps from one schedule to the \
+                    next (RACE_PRIVATE) is to be set anew in start()"
+                .into(),
+        );
     };
     let mut scenario = scenario.clone();
     // fewer calls

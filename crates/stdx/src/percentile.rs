@@ -61,6 +61,30 @@ pub fn interpolated(sorted: &[f64], share: f64) -> Option<f64> {
     Some(sorted[low] + (sorted[high] - sorted[low]) * part)
 }
 
+/// The places, from 0, of the two among so many samples in ascending order between which the median of what they are
+/// drawn from lies 95 times in 100, whatever its distribution: by the binomial distribution, and its normal
+/// approximation from a thousand samples on. `None` of fewer than six, which have no such places.
+pub fn median_places(count: usize) -> Option<(usize, usize)> {
+    const MANY: usize = 1000;
+    /// Of a standard normal distribution, two-sided 95 %.
+    const Z: f64 = 1.959_963_984_540_054;
+    let low = if count > MANY {
+        let count = count as f64;
+        (count / 2.0 - Z * count.sqrt() / 2.0).floor() as usize
+    } else {
+        // how many of the least samples may be left out: that at most so many lie below the median has 2.5 %
+        let mut chance = 0.5f64.powi(count as i32);
+        let (mut sum, mut left_out) = (chance, 0);
+        while sum <= 0.025 {
+            chance *= (count - left_out) as f64 / (left_out + 1) as f64;
+            sum += chance;
+            left_out += 1;
+        }
+        left_out
+    };
+    low.checked_sub(1).map(|low| (low, count - 1 - low))
+}
+
 /// The sample in the middle of those in ascending order; of an even number the second of the two. `None`
 /// without samples.
 pub fn upper_median<T: Copy>(sorted: &[T]) -> Option<T> {
@@ -81,6 +105,21 @@ mod tests {
         assert_eq!(nearest_counted::<u64>([], 500), None);
         assert_eq!(rank(0, 990), 1);
         assert_eq!(rank(u64::MAX, 2000), u64::MAX);
+    }
+
+    /// Printed tables (Conover, table A3; ranks from 1): 6 samples 1 and 6, 10: 2 and 9, 20: 6 and 15, 100: 40 and 61.
+    #[test]
+    fn a_medians_places_are_the_tables() {
+        for (count, places) in
+            [(6, (1, 6)), (8, (1, 8)), (9, (2, 8)), (10, (2, 9)), (20, (6, 15)), (100, (40, 61))]
+        {
+            let (low, high) = median_places(count).expect("six or more");
+            assert_eq!((low + 1, high + 1), places, "{count}");
+        }
+        assert_eq!((0..6).filter_map(median_places).count(), 0);
+        // both ways agree where they meet
+        let ([below, above], reach) = ([1000, 1001].map(|n| median_places(n).unwrap().0), 1);
+        assert!(below.abs_diff(above) <= reach, "{below} {above}");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! `schedlab race`: scheduler code under every order of events.
 
 mod audit;
+pub(crate) mod in_kernel;
 mod into_kernel;
 mod litmus;
 mod replay;

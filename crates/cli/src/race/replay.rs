@@ -125,6 +125,12 @@ pub(super) fn replay(path: &Path, args: &RaceArgs, ui: &Ui) -> Result<()> {
     match finding {
         Some(_) => Err(Failure::Finding(String::new())),
         None if schedule.finding.0.is_empty() => Ok(()),
+        None if schedule.target.ends_with(".c") => Err(Failure::Input(format!(
+            "{name}: the schedule alone does not show '{}'; expected a target that begins each schedule as the first \
+             one: what is marked RACE_PRIVATE, and what the file keeps elsewhere, keeps its values; set it anew in \
+             start()",
+            schedule.finding.1
+        ))),
         None => Err(Failure::Internal(format!(
             "{name}: the schedule does not show '{}' again although the object is the same",
             schedule.finding.1

@@ -1,5 +1,6 @@
 //! `race TARGET --stress N`, `race TARGET --cost`: a structure under threads of this machine.
 
+use super::in_kernel::{self, Wanted};
 use super::{RaceArgs, fault, kernel, result, seed_named};
 use crate::failure::{Failure, Result};
 use crate::output;
@@ -33,6 +34,17 @@ pub(crate) struct ThreadArgs {
     /// What does each call cost, in cycles, with 2 threads up to one for each CPU?
     #[arg(long, conflicts_with_all = ["stress", "replay", "scoreboard", "audit", "scenario", "races"])]
     cost: bool,
+    /// Of --cost: of cpupri or cpudl in the kernel that runs here, under sets of real-time threads (needs root, and a
+    /// kernel that takes programs at its functions).
+    #[arg(long, requires = "cost", conflicts_with_all = ["cpus", "from", "samples", "seeded", "kernel"])]
+    in_kernel: bool,
+    /// Of --in-kernel: sets of tasks at each utilisation.
+    #[arg(long, value_name = "N", default_value_t = 3, requires = "in_kernel")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1000))]
+    sets: u32,
+    /// Of --in-kernel: how long each set runs.
+    #[arg(long, value_name = "TIME", default_value = "2s", requires = "in_kernel")]
+    set_duration: Span,
     /// CPUs of this machine to use; default: all.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(THREADS_MAX)))]
     cpus: Option<u32>,
@@ -171,6 +183,9 @@ pub(super) fn threads(target: &str, args: &RaceArgs, ui: &Ui) -> Result<()> {
     if let Some(path) = &asked.samples {
         output::check(path)?;
     }
+    if asked.in_kernel {
+        return cost_in_kernel(target, args, ui);
+    }
     let mut load = asked.load(args.seed)?;
     if asked.cost && load.cpus < 2 {
         return Err(Failure::Input("--cost: two threads on two CPUs are the least; this is one".into()));
@@ -302,6 +317,36 @@ fn cost(program: &Compiled, load: &Load, args: &RaceArgs, ui: &Ui) -> Result<()>
     if !output::json_value(args.json.as_deref(), &value)? {
         let remarks: String = remarks.iter().map(|line| format!("{line}\n")).collect();
         print!("{}\n\n{}\n{remarks}", result::subject(program), table.to_text());
+    }
+    Ok(())
+}
+
+fn cost_in_kernel(target: &str, args: &RaceArgs, ui: &Ui) -> Result<()> {
+    let asked = &args.threads;
+    let wanted = Wanted {
+        loads: asked.utilisation.map_or(in_kernel::LOADS.to_vec(), |load| vec![load]),
+        sets: asked.sets,
+        duration: asked.set_duration,
+        tasks_per_cpu: asked.set_tasks,
+        seed: args.seed,
+    };
+    let step = ui.step("measuring");
+    let found = in_kernel::measure(target, &wanted, &|what| step.progress(what))?;
+    drop(step);
+    let (table, remarks) = (in_kernel::table(&found), found.remarks());
+    if let Some(path) = &args.html {
+        let mut page = Page::new(format!("{target} of Linux {}: what a call costs", found.kernel));
+        page.table(&table);
+        remarks.iter().for_each(|remark| page.note(remark));
+        output::text(path, &page.html())?;
+    }
+    let value = json!({
+        "schema": 1, "target": target, "seed": args.seed, "in_kernel": found.to_json(), "costs": table.to_json(),
+        "remarks": remarks,
+    });
+    if !output::json_value(args.json.as_deref(), &value)? {
+        let remarks: String = remarks.iter().map(|line| format!("{line}\n")).collect();
+        print!("{target} of the running kernel\n\n{}\n{remarks}", table.to_text());
     }
     Ok(())
 }

@@ -117,6 +117,9 @@ impl Asm {
     pub(super) fn add_reg(&mut self, dst: Reg, src: Reg) {
         self.put(0x0f, dst, src, 0, 0);
     }
+    pub(super) fn sub_reg(&mut self, dst: Reg, src: Reg) {
+        self.put(0x1f, dst, src, 0, 0);
+    }
     pub(super) fn or(&mut self, dst: Reg, value: i32) {
         self.put(0x47, dst, R0, 0, value);
     }

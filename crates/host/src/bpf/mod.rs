@@ -15,6 +15,7 @@
 //! Events are lost where a ring is full. Each sample carries how many had been lost on its CPU until then, so
 //! that the place of a loss is known: it is put where ftrace puts it, in the head of the next page.
 
+pub(crate) mod calls;
 mod futex;
 mod insn;
 mod locks;

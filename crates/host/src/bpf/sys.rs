@@ -12,6 +12,7 @@ use super::programs::{Attach, Program};
 const MAP_CREATE: libc::c_int = 0;
 const MAP_UPDATE_ELEM: libc::c_int = 2;
 const PROG_LOAD: libc::c_int = 5;
+const PROG_TEST_RUN: libc::c_int = 10;
 const RAW_TRACEPOINT_OPEN: libc::c_int = 17;
 
 const MAP_TYPE_ARRAY: u32 = 2;
@@ -76,6 +77,15 @@ struct ProgLoad {
     attach_btf_id: u32,
     attach_prog_fd: u32,
     _pad: u32,
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct ProgTest {
+    prog_fd: u32,
+    retval: u32,
+    /// Sizes and places of data and context, repetitions, flags: of other types of programs.
+    rest: [u64; 8],
 }
 
 #[repr(C)]
@@ -145,8 +155,17 @@ pub(super) fn shared(bytes: u32) -> io::Result<OwnedFd> {
 
 /// A loaded and attached program; detached when dropped.
 pub(super) struct Attached {
-    _program: OwnedFd,
+    program: OwnedFd,
     _link: OwnedFd,
+}
+
+impl Attached {
+    /// Lets the kernel try the program, which stands at a function's begin or end: it calls its functions for that
+    /// purpose, once (`bpf_prog_test_run_tracing()`).
+    pub(super) fn try_once(&self) -> io::Result<()> {
+        let attr = ProgTest { prog_fd: self.program.as_raw_fd() as u32, ..ProgTest::default() };
+        bpf(PROG_TEST_RUN, &attr).map(drop)
+    }
 }
 
 /// Loads a program and attaches it.
@@ -173,7 +192,7 @@ pub(super) fn attach(program: &Program) -> Result<Attached, String> {
     let open = RawTracepointOpen { prog_fd: program.as_raw_fd() as u32, ..RawTracepointOpen::default() };
     let link =
         bpf(RAW_TRACEPOINT_OPEN, &open).map_err(|e| format!("its program cannot be attached ({e})"))?;
-    Ok(Attached { _program: program, _link: owned(link) })
+    Ok(Attached { program, _link: owned(link) })
 }
 
 /// Loads a program.
@@ -255,7 +274,7 @@ pub(super) fn attach_to_library(code: &[u8], place: &LockPlace, uprobe: u32) -> 
     if unsafe { libc::ioctl(event.as_raw_fd(), SET_BPF, program.as_raw_fd()) } < 0 {
         return Err(refused("the probe takes no program"));
     }
-    Ok(Attached { _program: program, _link: event })
+    Ok(Attached { program, _link: event })
 }
 
 /// A piece of memory shared with the kernel; unmapped when dropped.

@@ -2,15 +2,18 @@
 //!
 //! ```text
 //! figure 3    a real kernel's cpupri and cpudl, in cycles      the port's, in instructions: port.rs
+//!                                                              a real kernel's: inside.rs
 //! figures 4-6 the tool's own copies of them, in cycles         the kernel's files themselves, and rivals: threads.rs
 //! Table 2     lines changed between tool and kernel            none: the files are the kernel's
 //! ```
 
+pub(crate) mod inside;
 mod port;
 mod threads;
 
 use crate::failure::Result;
 use crate::pages::OutputArgs;
+use crate::race::in_kernel::{LOADS, TASKS_PER_CPU};
 use crate::ui::Ui;
 use clap::Args;
 use schedlab_compare::stats::Interval;
@@ -35,6 +38,10 @@ pub(crate) struct PractiseArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "2,4,8,16,24,32,40,48")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=64))]
     pub cpus: Vec<u32>,
+    /// Figure 3 in a real kernel, too: the one that runs here (in cycles; needs root, and a kernel that takes programs
+    /// at its functions), or Debian's in an emulator (in instructions, with each of --cpus).
+    #[arg(long, value_name = "here|guest:VERSION")]
+    pub in_kernel: Option<inside::Where>,
     /// Cycles of each thread in figures 4 to 6.
     #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub cycles: u64,
@@ -54,26 +61,35 @@ struct Statement {
 
 pub(super) fn practise(args: &PractiseArgs, ui: &Ui) -> Result<()> {
     args.output.check()?;
-    let (port, sums) = port::figure_3(args, ui)?;
+    // first what may be refused: the port may take hours
+    let inside = inside::figure_3(args, ui)?;
     let threads = threads::figures_4_to_6(args, ui)?;
+    let (port, sums) = port::figure_3(args, ui)?;
     let mut statements = port::judged(&port);
     statements.extend(threads::judged(&threads));
-    let mut tables = vec![statement_table(&statements), port::table(&port), threads::table(&threads)];
-    tables.push(table_2(&sums));
+    statements.extend(inside.iter().flat_map(|inside| inside.judged(&threads)));
+    if args.in_kernel != Some(inside::Where::Here) {
+        statements.push(inside::not_measured());
+    }
+    let mut tables = vec![statement_table(&statements), port::table(&port)];
+    tables.extend(inside.iter().map(|inside| inside.table()));
+    tables.push(threads::table(&threads));
+    tables.extend([table_2(&sums), port::sets_table(&port)]);
     let drawings = [port::drawings(&port), threads::drawings(&threads)].concat();
     let mut remarks = vec![format!(
         "figure 3: {} set(s) at each of {} utilisations, {} simulated, {} tasks for each CPU, periods 10 to 100 ms by \
          RandFixedSum; published: 20 sets, 10 s",
         args.sets,
-        port::LOADS.len(),
+        LOADS.len(),
         args.duration,
-        port::TASKS_PER_CPU,
+        TASKS_PER_CPU,
     )];
     remarks.push(
         "instructions are counted by callgrind, and repeat; they are no cycles: caches and contention are not in \
          them"
             .into(),
     );
+    remarks.extend(inside.iter().flat_map(|inside| inside.remarks()));
     remarks.extend(threads.iter().take(1).flat_map(|costs| costs.remarks()));
     let pages =
         Pages { title: "PRAcTISE (OSPERT 2012), figures 3 to 6, Table 2".into(), remarks, drawings, tables };

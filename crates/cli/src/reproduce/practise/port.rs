@@ -12,27 +12,25 @@
 use super::{PractiseArgs, Statement, is_below_zero};
 use crate::failure::{Failure, Result};
 use crate::output;
-use crate::profile;
+use crate::profile::Profile;
+use crate::race::in_kernel::{LOADS, TASKS_PER_CPU, periodic_set};
 use crate::ui::Ui;
 use schedlab_compare::stats::{mean, paired};
 use schedlab_lab::kernels;
 use schedlab_linux::build::BuildOptions;
 use schedlab_race::compile::{KERNEL_TARGETS, kernel_target};
+use schedlab_race::cost::with_interval;
 use schedlab_report::chart::{Drawing, Mark, Row, Rows, Scale, colour};
 use schedlab_report::table::{Column, Table};
-use schedlab_units::Span;
-use schedlab_workload::generate::{Method, Periodic, PeriodicPolicy, Spec};
+use schedlab_stdx::percentile::{interpolated, median_places};
+use schedlab_workload::generate::PeriodicPolicy;
 use schedlab_workload::{Form, save};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-
-/// Utilisations of each CPU, as published.
-pub(super) const LOADS: [f64; 3] = [0.6, 0.7, 0.8];
-/// The paper does not say how many tasks there were.
-pub(super) const TASKS_PER_CPU: u32 = 4;
 
 const STRUCTURES: [(&str, PeriodicPolicy, [&[&str]; 2]); 2] = [
     ("cpupri", PeriodicPolicy::RateMonotonic, [&["cpupri_set"], &["cpupri_find"]]),
@@ -76,6 +74,7 @@ pub(super) fn figure_3(args: &PractiseArgs, ui: &Ui) -> Result<(Vec<Measured>, S
         }
     }
     let folder = output::temporary_folder()?;
+    let boots = Boots::default();
     let step = ui.step("figure 3: task sets under callgrind");
     let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let work = || {
@@ -84,7 +83,7 @@ pub(super) fn figure_3(args: &PractiseArgs, ui: &Ui) -> Result<(Vec<Measured>, S
             cases.get(at).map(|c| (at, *c))
         } {
             step.progress(format!("figure 3: task set {} of {}", at + 1, cases.len()));
-            let measured = run(case, args, &folder.path().join(format!("{at}.wlb")));
+            let measured = run(case, args, &folder.path().join(format!("{at}.wlb")), &boots);
             done.lock().unwrap_or_else(|e| e.into_inner()).push((at, measured));
         }
     };
@@ -99,20 +98,27 @@ pub(super) fn figure_3(args: &PractiseArgs, ui: &Ui) -> Result<(Vec<Measured>, S
     Ok((measured, sums))
 }
 
-fn run(case: Case, args: &PractiseArgs, path: &Path) -> Result<Measured> {
+/// Counts of boots, by structure, CPUs and set: at each utilisation a set has as many tasks, with the same periods, so
+/// its boot is the same.
+#[derive(Debug, Default)]
+struct Boots(Mutex<BTreeMap<(usize, u32, u32), Profile>>);
+
+impl Boots {
+    fn of(&self, case: Case, line: &[OsString]) -> Result<Profile> {
+        let key = (case.structure, case.cpus, case.set);
+        let known = || self.0.lock().unwrap_or_else(|e| e.into_inner());
+        if let Some(boot) = known().get(&key) {
+            return Ok(boot.clone());
+        }
+        let boot = Profile::of_boot(line.to_vec())?;
+        Ok(known().entry(key).or_insert(boot).clone())
+    }
+}
+
+fn run(case: Case, args: &PractiseArgs, path: &Path, boots: &Boots) -> Result<Measured> {
     let (_, policy, functions) = STRUCTURES[case.structure];
-    let spec = Spec::Periodic(Periodic {
-        // both structures serve the same sets
-        seed: args.seed.wrapping_mul(1_000_003) + u64::from(case.set),
-        tasks: TASKS_PER_CPU * case.cpus,
-        utilisation: case.load * f64::from(case.cpus),
-        method: Method::RandFixedSum,
-        period_min: Span::from_ms(10),
-        period_max: Span::from_ms(100),
-        policy,
-        duration: args.duration,
-        ..Periodic::default()
-    });
+    let shape = (case.cpus, TASKS_PER_CPU, case.load);
+    let spec = periodic_set((args.seed, case.set), shape, policy, args.duration);
     let workload = spec.build().map_err(Failure::input)?;
     save(path, &workload, Form::Binary).map_err(Failure::input)?;
     let words =
@@ -120,7 +126,8 @@ fn run(case: Case, args: &PractiseArgs, path: &Path) -> Result<Measured> {
     let mut line: Vec<OsString> = vec!["run".into(), path.into()];
     line.extend(words.map(OsString::from));
     line.push(args.duration.to_string().into());
-    let counts = profile::calls_of(line, &functions.concat())?;
+    let boot = boots.of(case, &line)?;
+    let counts = Profile::of(line)?.without(&boot).calls(&functions.concat());
     let (modify, query) = counts.split_at(functions[0].len());
     let of = |counts: &[(u64, f64)]| {
         let calls: u64 = counts.iter().map(|(calls, _)| calls).sum();
@@ -184,26 +191,68 @@ pub(super) fn table(all: &[Measured]) -> Table {
         Column::new("sets", "", "task sets in which it was called"),
         Column::new("calls", "", "in all of them"),
         Column::new("least", "instructions", "of a set's mean"),
-        Column::new("mean", "instructions", "of the sets' means"),
+        Column::new("low", "instructions", "first quartile of the sets' means"),
+        Column::new("median", "instructions", "of the sets' means"),
+        Column::new("high", "instructions", "third quartile"),
         Column::new("greatest", "instructions", "of a set's mean"),
+        Column::new("from", "instructions", "95 % interval of the median: its lower end"),
+        Column::new("to", "instructions", "its upper end"),
+        Column::new("mean", "instructions", "of the sets' means"),
     ];
     let mut table = Table::new("figure-3", "Figure 3, in the port: instructions of a call", columns);
     for (structure, operation, cpus) in groups(all) {
         let values = means(all, structure, operation, Some(cpus));
         let is_it = |m: &&Measured| m.case.structure == structure && m.case.cpus == cpus;
         let calls: u64 = all.iter().filter(is_it).map(|m| m.calls[operation]).sum();
-        let number =
-            |value: f64| if value.is_finite() { json!((value * 10.0).round() / 10.0) } else { Value::Null };
+        let number = |value: Option<f64>| value.map_or(Value::Null, |v| json!((v * 10.0).round() / 10.0));
+        let mut sorted = values.clone();
+        sorted.sort_by(f64::total_cmp);
+        let at = |share: f64| number(interpolated(&sorted, share));
+        let ends = median_places(sorted.len()).map(|(low, high)| (sorted[low], sorted[high]));
         table.push(vec![
             json!(STRUCTURES[structure].0),
             json!(OPERATIONS[operation]),
             json!(cpus),
             json!(values.len()),
             json!(calls),
-            number(values.iter().copied().fold(f64::INFINITY, f64::min)),
-            number(mean(&values, 0.95).mean),
-            number(values.iter().copied().fold(f64::NEG_INFINITY, f64::max)),
+            at(0.0),
+            at(0.25),
+            at(0.5),
+            at(0.75),
+            at(1.0),
+            number(ends.map(|ends| ends.0)),
+            number(ends.map(|ends| ends.1)),
+            number(Some(mean(&values, 0.95).mean).filter(|mean| mean.is_finite())),
         ]);
+    }
+    table
+}
+
+/// A row for each task set: what [`table`] summarises.
+pub(super) fn sets_table(all: &[Measured]) -> Table {
+    let columns = vec![
+        Column::new("structure", "", "of the kernel"),
+        Column::new("operation", "", "modify: set and clear; query: find"),
+        Column::new("cpus", "", "simulated"),
+        Column::new("utilisation", "", "of each CPU"),
+        Column::new("set", "", "of this utilisation"),
+        Column::new("calls", "", "in the run"),
+        Column::new("instructions", "instructions", "of a call on average"),
+    ];
+    let mut table = Table::new("figure-3-sets", "Figure 3, in the port: each task set", columns);
+    for measured in all {
+        let case = measured.case;
+        for (operation, name) in OPERATIONS.into_iter().enumerate() {
+            table.push(vec![
+                json!(STRUCTURES[case.structure].0),
+                json!(name),
+                json!(case.cpus),
+                json!(case.load),
+                json!(case.set),
+                json!(measured.calls[operation]),
+                measured.instructions[operation].map_or(Value::Null, |n| json!((n * 10.0).round() / 10.0)),
+            ]);
+        }
     }
     table
 }
@@ -226,11 +275,14 @@ pub(super) fn drawings(all: &[Measured]) -> Vec<Drawing> {
     let of = |operation: usize| {
         let row = |(structure, _, cpus): (usize, usize, u32)| {
             let samples = means(all, structure, operation, Some(cpus));
-            let mean = mean(&samples, 0.95).mean;
+            let mut sorted = samples.clone();
+            sorted.sort_by(f64::total_cmp);
+            let median = interpolated(&sorted, 0.5);
+            let ends = median_places(sorted.len()).map(|(low, high)| (sorted[low], sorted[high]));
             Row {
                 name: format!("{}, {cpus} CPUs", STRUCTURES[structure].0),
                 colour: colour(structure).to_string(),
-                notes: vec![if mean.is_finite() { format!("{mean:.0}") } else { "-".into() }],
+                notes: vec![median.map_or_else(|| "-".into(), |median| with_interval(median, ends))],
                 samples,
                 mark: Mark::Box,
             }
@@ -241,7 +293,7 @@ pub(super) fn drawings(all: &[Measured]) -> Vec<Drawing> {
             name: format!("figure-3{letter}"),
             caption: format!(
                 "Figure 3{letter}, in the port: instructions of {words}. A dot is a task set's \
-                 mean; the box has their quartiles; to the right their mean."
+                 mean; the box has their quartiles; to the right their median, with its 95 % interval."
             ),
             svg: Rows { label: "instructions".into(), scale: Scale::Linear, rows, ..Rows::default() }.svg(),
         }
