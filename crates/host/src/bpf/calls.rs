@@ -109,7 +109,11 @@ impl CallTimer {
     /// [`HostError::NoCalls`]: the function is not there, or the kernel takes no programs.
     pub fn attach(functions: &[&str]) -> Result<CallTimer, HostError> {
         assert!(functions.len() < SLOTS, "at most {} functions", SLOTS - 1);
-        let untimed = |function: &str, why: String| HostError::NoCalls { function: function.to_owned(), why };
+        // (a refusal may have a verifier's log behind it, and an empty one here)
+        let untimed = |function: &str, why: String| {
+            let (function, why) = (function.to_owned(), why.trim_end().to_owned());
+            HostError::NoCalls { function, why }
+        };
         let first = functions.first().copied().unwrap_or_default();
         if !cfg!(target_arch = "x86_64") {
             return Err(untimed(first, "programs are written for x86-64".to_owned()));
