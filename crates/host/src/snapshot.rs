@@ -98,8 +98,10 @@ impl Snapshot {
         let has_autogroups = enabled.trim() == "1";
         let mut rows = Vec::new();
         for pid in numbers_in(Path::new("/proc")).map_err(HostError::io("cannot list", "/proc"))? {
+            let autogroup = has_autogroups.then(|| autogroup_of(pid)).flatten();
             for tid in numbers_in(Path::new(&format!("/proc/{pid}/task"))).unwrap_or_default() {
-                rows.extend(read_thread(pid, tid, &mut cgroups, has_autogroups));
+                let row = read_thread(pid, tid, &mut cgroups);
+                rows.extend(row.map(|row| SnapshotRow { autogroup: autogroup.clone(), ..row }));
             }
         }
         rows.sort_by_key(|row| row.tid);
@@ -277,7 +279,13 @@ pub(crate) fn numbers_in(folder: &Path) -> std::io::Result<Vec<i32>> {
     Ok(numbers)
 }
 
-fn read_thread(pid: i32, tid: i32, cgroups: &mut Cgroups, has_autogroups: bool) -> Option<SnapshotRow> {
+/// The group of a process' session, which all its threads are in. For the kernel's own threads nothing stands there.
+fn autogroup_of(pid: i32) -> Option<String> {
+    let line = read_text(Path::new(&format!("/proc/{pid}/autogroup"))).ok()?;
+    Some(line.trim().to_owned()).filter(|line| !line.is_empty())
+}
+
+fn read_thread(pid: i32, tid: i32, cgroups: &mut Cgroups) -> Option<SnapshotRow> {
     let folder = format!("/proc/{pid}/task/{tid}");
     let read = |file: &str| read_text(Path::new(&format!("{folder}/{file}"))).ok();
     let stat = read("stat")?;
@@ -302,12 +310,7 @@ fn read_thread(pid: i32, tid: i32, cgroups: &mut Cgroups, has_autogroups: bool) 
         state: field(3).and_then(|s| s.chars().next()),
         cpu: field(39).and_then(|c| c.parse().ok()),
         deadline_ns: (policy == Some(SCHED_DEADLINE)).then(|| deadline_parameters(tid)).flatten(),
-        // nothing stands there for the kernel's own threads; the process has the file, not each thread
-        autogroup: has_autogroups
-            .then(|| read_text(Path::new(&format!("/proc/{pid}/autogroup"))).ok())
-            .flatten()
-            .map(|line| line.trim().to_owned())
-            .filter(|line| !line.is_empty()),
+        autogroup: None,
     })
 }
 

@@ -56,26 +56,25 @@ impl Deriver<'_> {
             self.count("move to another control group, of a task that is not in the trace, left out", 1);
             return;
         };
-        let row = self.moves.row(path);
-        let change = |target: Option<usize>| {
-            let target = target.map(|target| TaskId(target as u32));
-            Box::new(ParamChange { target, cgroup: Some(CgroupId(row)), ..ParamChange::default() })
-        };
-        let now_ns = self.now_ns;
+        let group = CgroupId(self.moves.row(path));
         match self.current(cpu) {
-            Some(mover) => {
-                let change = change(Some(target).filter(|target| *target != mover));
-                self.tasks.emit(mover, now_ns, |length| EventKind::Prio { length, change });
-            }
+            Some(mover) => self.emit_move(mover, target, group),
             // A task that is not in the workload has done it.
             None if matches!(self.tasks.list[target].at, Where::Runnable { .. } | Where::Running { .. }) => {
-                self.tasks.emit(target, now_ns, |length| EventKind::Prio { length, change: change(None) });
+                self.emit_move(target, target, group);
             }
             None => {
                 let state: &mut PrioState = &mut self.tasks.list[target].prio;
-                state.late_group = Some(CgroupId(row));
+                state.late_group = Some(group);
             }
         }
+    }
+
+    /// A task moves another one, or itself, to this group now.
+    fn emit_move(&mut self, mover: usize, target: usize, group: CgroupId) {
+        let target = (target != mover).then_some(TaskId(target as u32));
+        let change = Box::new(ParamChange { target, cgroup: Some(group), ..ParamChange::default() });
+        self.tasks.emit(mover, self.now_ns, |length| EventKind::Prio { length, change });
     }
 
     /// A task has begun a session. That is a group of its own if the sessions of the snapshot are and the task's kin is
@@ -85,22 +84,18 @@ impl Deriver<'_> {
         while let Birth::Fork { parent } = self.tasks.list[oldest].birth {
             oldest = parent.index();
         }
-        let counts =
-            |row: &ProcRow| row.autogroup.is_some() && self.snapshot.is_some_and(|s| !s.has_cpu_group(row));
-        if !self.row_of(oldest).is_some_and(counts) {
-            return;
+        let session = |row: &'_ ProcRow| self.snapshot.is_some_and(|all| all.session_of(row).is_some());
+        if self.row_of(oldest).is_some_and(session) {
+            let row = self.moves.row(&format!("{SESSION}{}", self.tasks.list[task].tid));
+            self.emit_move(task, task, CgroupId(row));
         }
-        let row = self.moves.row(&format!("{SESSION}{}", self.tasks.list[task].tid));
-        let change = Box::new(ParamChange { cgroup: Some(CgroupId(row)), ..ParamChange::default() });
-        self.tasks.emit(task, self.now_ns, |length| EventKind::Prio { length, change });
     }
 
     /// After a WAKEUP: the move that was made meanwhile.
     #[inline]
     pub(super) fn late_move(&mut self, task: usize) {
         if let Some(group) = self.tasks.list[task].prio.late_group.take() {
-            let change = Box::new(ParamChange { cgroup: Some(group), ..ParamChange::default() });
-            self.tasks.emit(task, self.now_ns, |length| EventKind::Prio { length, change });
+            self.emit_move(task, task, group);
         }
     }
 }
@@ -147,9 +142,7 @@ impl<'a> Cgroups<'a> {
 
     /// The task's group with its settings; `None` is the root.
     pub fn of_row(&mut self, row: &ProcRow) -> Option<CgroupId> {
-        if let Some(session) = &row.autogroup
-            && self.snapshot.is_some_and(|snapshot| !snapshot.has_cpu_group(row))
-        {
+        if let Some(session) = self.snapshot.and_then(|snapshot| snapshot.session_of(row)) {
             let id = self.declare(&session.path)?;
             self.list[id.0 as usize].weight = weight_of(session.nice);
             self.sessions.insert(id);

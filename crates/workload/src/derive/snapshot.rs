@@ -154,8 +154,13 @@ impl ProcSnapshot {
         self.groups.get(path)
     }
 
+    /// The group of a thread's session, if that counts: the thread is in no group that the cpu controller knows.
+    pub(super) fn session_of<'a>(&self, row: &'a ProcRow) -> Option<&'a Autogroup> {
+        row.autogroup.as_ref().filter(|_| !self.has_cpu_group(row))
+    }
+
     /// Whether a thread is in a group that the cpu controller knows, or in one below it.
-    pub(super) fn has_cpu_group(&self, row: &ProcRow) -> bool {
+    fn has_cpu_group(&self, row: &ProcRow) -> bool {
         let path = row.cgroup.as_deref().unwrap_or("/").trim_end_matches('/');
         let mut above = path.match_indices('/').skip(1).map(|(end, _)| &path[..end]).chain([path]);
         !path.is_empty()

@@ -42,6 +42,9 @@ pub(super) fn shown(workload: &Workload, waits: &Waits, start: impl Fn(u32) -> u
         by_object.entry(wait.object.0).or_default().push(*wait);
     }
     by_object.retain(|_, waits| waits.len() >= WAITS_MIN);
+    if by_object.is_empty() {
+        return BTreeMap::new();
+    }
     let mut moved: BTreeMap<u32, Vec<(EventId, i64)>> =
         by_object.keys().map(|row| (*row, Vec::new())).collect();
     for event in workload.tasks.iter().flat_map(|task| &task.events) {
@@ -62,19 +65,16 @@ pub(super) fn shown(workload: &Workload, waits: &Waits, start: impl Fn(u32) -> u
 /// What one channel holds.
 fn holds(waits: &[RoomWait], mut moved: Vec<(EventId, i64)>, start: u64) -> Option<Holds> {
     moved.sort_unstable();
-    let mut level = i64::try_from(start).ok()?;
-    let levels: Vec<(EventId, i64)> = moved
-        .iter()
-        .map(|(eid, change)| {
-            (*eid, {
-                level += change;
-                level
-            })
-        })
-        .collect();
-    let before = |eid: EventId| match levels.partition_point(|(at, _)| *at < eid) {
-        0 => i64::try_from(start).unwrap_or(i64::MAX),
-        nr => levels[nr - 1].1,
+    // from changes to levels: what is there after each
+    let start = i64::try_from(start).ok()?;
+    let mut level = start;
+    for (_, change) in &mut moved {
+        level += *change;
+        *change = level;
+    }
+    let before = |eid: EventId| match moved.partition_point(|(at, _)| *at < eid) {
+        0 => start,
+        nr => moved[nr - 1].1,
     };
     let at = |wait: &RoomWait| {
         let (slept, woken) = wait.asleep;

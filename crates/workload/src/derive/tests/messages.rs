@@ -612,16 +612,13 @@ fn a_poller_answers_each_question_before_the_next() {
 fn what_a_socket_holds_shows_in_the_waits_for_room() {
     let of = |rounds: u64| {
         let mut trace = Trace::default();
-        let send = |trace: &mut Trace, us| {
-            let (kind, direction, what) = (ChannelKind::Inet, Direction::Send, Carried::Data);
+        let call = |trace: &mut Trace, us, (cpu, pid), direction| {
+            let (kind, what) = (ChannelKind::Inet, Carried::Data);
             let call = ObjectCall { key: 77, kind, direction, what, amount: 100, room: 0 };
-            trace.push(us, 0, 1, Context::Task, SchedEvent::Object(call));
+            trace.push(us, cpu, pid, Context::Task, SchedEvent::Object(call));
         };
-        let take = |trace: &mut Trace, us| {
-            let (kind, direction, what) = (ChannelKind::Inet, Direction::Receive, Carried::Data);
-            let call = ObjectCall { key: 77, kind, direction, what, amount: 100, room: 0 };
-            trace.push(us, 1, 2, Context::Task, SchedEvent::Object(call));
-        };
+        let send = |trace: &mut Trace, us| call(trace, us, (0, 1), Direction::Send);
+        let take = |trace: &mut Trace, us| call(trace, us, (1, 2), Direction::Receive);
         trace.switch(0, 0, 0, 'R', 1).switch(0, 1, 0, 'R', 2);
         for us in [1, 2, 3] {
             send(&mut trace, us);
