@@ -15,7 +15,7 @@ use std::path::Path;
 use schedlab_report::chart::{Mark, Row, colour};
 use schedlab_report::table::Column;
 use schedlab_report::units::count;
-use schedlab_stdx::percentile::{interpolated, median_places, nearest};
+use schedlab_stdx::percentile::{interpolated, median_interval, nearest};
 use serde_json::{Value, json};
 
 use crate::compile::Compiled;
@@ -235,8 +235,7 @@ fn interval(mut values: Vec<(u64, f64)>) -> Option<(f64, f64)> {
     };
     let mut medians: Vec<f64> = (0..PARTS).filter_map(median).collect();
     medians.sort_by(f64::total_cmp);
-    let (low, high) = median_places(medians.len())?;
-    Some((medians[low], medians[high]))
+    median_interval(&medians)
 }
 
 /// Of [`Costs::cells`].

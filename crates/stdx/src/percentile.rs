@@ -64,7 +64,7 @@ pub fn interpolated(sorted: &[f64], share: f64) -> Option<f64> {
 /// The places, from 0, of the two among so many samples in ascending order between which the median of what they are
 /// drawn from lies 95 times in 100, whatever its distribution: by the binomial distribution, and its normal
 /// approximation from a thousand samples on. `None` of fewer than six, which have no such places.
-pub fn median_places(count: usize) -> Option<(usize, usize)> {
+fn median_places(count: usize) -> Option<(usize, usize)> {
     const MANY: usize = 1000;
     /// Of a standard normal distribution, two-sided 95 %.
     const Z: f64 = 1.959_963_984_540_054;
@@ -83,6 +83,11 @@ pub fn median_places(count: usize) -> Option<(usize, usize)> {
         left_out
     };
     low.checked_sub(1).map(|low| (low, count - 1 - low))
+}
+
+/// The 95 % interval of the median of what these samples, in ascending order, are drawn from; `None` of fewer than six.
+pub fn median_interval(sorted: &[f64]) -> Option<(f64, f64)> {
+    median_places(sorted.len()).map(|(low, high)| (sorted[low], sorted[high]))
 }
 
 /// The sample in the middle of those in ascending order; of an even number the second of the two. `None`

@@ -17,7 +17,7 @@ use schedlab_race::clock;
 use schedlab_race::cost::CPUS_FOR_A_CLAIM;
 use schedlab_report::table::{Column, Table};
 use schedlab_report::units::count;
-use schedlab_stdx::percentile::median_places;
+use schedlab_stdx::percentile::median_interval;
 use schedlab_units::{SchedParams, Span};
 use schedlab_workload::generate::{Method, Periodic, PeriodicPolicy, Spec};
 use schedlab_workload::{EventKind, Workload};
@@ -194,7 +194,7 @@ fn rows(functions: &[&str], sets: &[Vec<CallTimes>], own_ns: u64) -> Vec<Measure
             sets: each.len() as u64,
             calls: all.calls,
             ns: [250, 500, 750, 990].map(|q| all.quantile_ns(q).map(less)),
-            interval_ns: median_places(medians.len()).map(|(low, high)| (medians[low], medians[high])),
+            interval_ns: median_interval(&medians),
         }
     };
     let name = |function: &str| function.rsplit('_').next().unwrap_or_default().to_owned();

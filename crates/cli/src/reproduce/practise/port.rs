@@ -22,7 +22,7 @@ use schedlab_race::compile::{KERNEL_TARGETS, kernel_target};
 use schedlab_race::cost::with_interval;
 use schedlab_report::chart::{Drawing, Mark, Row, Rows, Scale, colour};
 use schedlab_report::table::{Column, Table};
-use schedlab_stdx::percentile::{interpolated, median_places};
+use schedlab_stdx::percentile::{interpolated, median_interval};
 use schedlab_workload::generate::PeriodicPolicy;
 use schedlab_workload::{Form, save};
 use serde_json::{Value, json};
@@ -208,7 +208,7 @@ pub(super) fn table(all: &[Measured]) -> Table {
         let mut sorted = values.clone();
         sorted.sort_by(f64::total_cmp);
         let at = |share: f64| number(interpolated(&sorted, share));
-        let ends = median_places(sorted.len()).map(|(low, high)| (sorted[low], sorted[high]));
+        let ends = median_interval(&sorted);
         table.push(vec![
             json!(STRUCTURES[structure].0),
             json!(OPERATIONS[operation]),
@@ -278,7 +278,7 @@ pub(super) fn drawings(all: &[Measured]) -> Vec<Drawing> {
             let mut sorted = samples.clone();
             sorted.sort_by(f64::total_cmp);
             let median = interpolated(&sorted, 0.5);
-            let ends = median_places(sorted.len()).map(|(low, high)| (sorted[low], sorted[high]));
+            let ends = median_interval(&sorted);
             Row {
                 name: format!("{}, {cpus} CPUs", STRUCTURES[structure].0),
                 colour: colour(structure).to_string(),
