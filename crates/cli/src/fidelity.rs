@@ -142,6 +142,12 @@ impl FidelityArgs {
         };
         self.strangers.unwrap_or(by_default)
     }
+
+    /// Whether the replay has tasks that stand for what took a CPU and was no task of the program.
+    fn has_thieves(&self, recording: &KnownRecording, nr_cpus: u32) -> bool {
+        self.strangers(recording, nr_cpus) == FidelityStrangers::Replay
+            || self.interrupts == FidelityInterrupts::Replay
+    }
 }
 
 impl FidelityInterrupts {
@@ -326,7 +332,11 @@ fn measure(input: &Path, args: &FidelityArgs, ui: &Ui) -> Result<Fidelity> {
             schedlab_lab::kernels::port_for(release).parse()?
         }
     };
-    let subject = spec.resolve(ui.setting(args.hz, &topology))?;
+    let mut subject = spec.resolve(ui.setting(args.hz, &topology))?;
+    if args.has_thieves(&recording, nr_cpus) {
+        // they had it, whoever else waited
+        subject = subject.unprotected(nr_cpus);
+    }
     let log = &truth.recorded.log;
     let contradicts = |problem: LogProblem| Failure::Input(format!("{}: {problem}", truth.path.display()));
     let summary = summarize_seen(log).map_err(contradicts)?;

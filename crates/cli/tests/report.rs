@@ -4,6 +4,7 @@ mod common;
 
 use common::{has_linux, json, root, schedlab};
 use std::fs;
+use std::path::Path;
 
 /// B3: a sample's report has a run's tables, says what is hidden, and writes every file.
 #[test]
@@ -168,11 +169,10 @@ fn a_queue_with_several_waiters_replays_to_its_end() {
     assert!(text.contains("1 of 3 mutex") && locks > 50, "{locks} of the mutex");
 }
 
-/// `a` computes for 10 ms, between which somebody who was left out has the CPU for 10 ms.
-#[test]
-fn strangers_have_the_cpu_again_when_the_recording_says_that_they_had_it() {
-    let folder = tempfile::tempdir().unwrap();
-    let trace = folder.path().join("trace.txt");
+/// Writes a recording in which `a` computes for `first_us`, somebody who was left out has the CPU for `stranger_us`, and
+/// `a` computes for `last_us`. Its path.
+fn with_a_stranger(folder: &Path, [first_us, stranger_us, last_us]: [u64; 3]) -> String {
+    let trace = folder.join("trace.txt");
     let switch = |(prev, state): (&str, &str), next: &str| {
         let side = |task: &str| task.rsplit_once('-').map(|(name, pid)| (name.to_string(), pid.to_string()));
         let ((prev, prev_pid), (next, next_pid)) = (side(prev).unwrap(), side(next).unwrap());
@@ -182,23 +182,48 @@ fn strangers_have_the_cpu_again_when_the_recording_says_that_they_had_it() {
         )
     };
     let idle = "swapper/0-0";
+    let away_us = 1000 + first_us;
+    let back_us = away_us + stranger_us;
     let lines = [
         ("<idle>-0", 0, "stranger: busy=0".to_string()),
         ("<idle>-0", 1000, "sched_waking: comm=a pid=7 prio=120 target_cpu=000".to_string()),
         ("<idle>-0", 1000, switch((idle, "R"), "a-7")),
-        ("a-7", 6000, switch(("a-7", "R"), idle)),
-        ("<idle>-0", 6000, "stranger: busy=1".to_string()),
-        ("<idle>-0", 16_000, "stranger: busy=0".to_string()),
-        ("<idle>-0", 16_000, switch((idle, "R"), "a-7")),
-        ("a-7", 21_000, switch(("a-7", "S"), idle)),
+        ("a-7", away_us, switch(("a-7", "R"), idle)),
+        ("<idle>-0", away_us, "stranger: busy=1".to_string()),
+        ("<idle>-0", back_us, "stranger: busy=0".to_string()),
+        ("<idle>-0", back_us, switch((idle, "R"), "a-7")),
+        ("a-7", back_us + last_us, switch(("a-7", "S"), idle)),
     ];
     let mut text = String::from("# tracer: nop\n#\n");
     for (task, us, event) in lines {
-        text.push_str(&format!("{task:>16} [000] d... 100.{us:06}: {event}\n"));
+        let (s, us) = (100 + us / 1_000_000, us % 1_000_000);
+        text.push_str(&format!("{task:>16} [000] d... {s}.{us:06}: {event}\n"));
     }
     fs::write(&trace, text).unwrap();
-    fs::write(folder.path().join("trace.proc.csv"), "pid,tid,comm,ppid\n7,7,a,6\n").unwrap();
-    let path = trace.to_str().unwrap();
+    fs::write(folder.join("trace.proc.csv"), "pid,tid,comm,ppid\n7,7,a,6\n").unwrap();
+    trace.to_str().unwrap().to_string()
+}
+
+// s     0      1              2              3
+// cpu0  a|strangers ...                      |a 100 ms    the fair server would give `a` 50 ms of each of theirs
+#[test]
+fn a_stranger_keeps_the_cpu_however_long_others_wait() {
+    if !has_linux() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = with_a_stranger(folder.path(), [5_000, 3_000_000, 100_000]);
+    let value = json(&["--quiet", "fidelity", &path, "--sched", "linux-6.12", "--no-causes", "--json", "-"]);
+    let duration = &value["quantities"][0];
+    let ms = |side: &str| duration[side].as_u64().unwrap().div_ceil(1_000_000);
+    assert_eq!((ms("recorded"), ms("replayed")), (3106, 3106));
+}
+
+#[test]
+fn strangers_have_the_cpu_again_when_the_recording_says_that_they_had_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = with_a_stranger(folder.path(), [5_000, 10_000, 5_000]);
+    let path = path.as_str();
     let report = json(&["--quiet", "report", path, "--json", "-"]);
     assert_eq!(report["kernel_threads"][0]["name"], "strangers/0");
     assert_eq!(

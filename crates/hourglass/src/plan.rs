@@ -190,7 +190,7 @@ impl Class {
     }
 
     /// Whether threads of this class come before all others.
-    pub(crate) fn is_real_time(self) -> bool {
+    pub fn is_real_time(self) -> bool {
         matches!(self.params.policy, SchedPolicy::Fifo | SchedPolicy::RoundRobin | SchedPolicy::Deadline)
     }
 }

@@ -303,6 +303,15 @@ impl Subject {
         self
     }
 
+    /// The same without what protects fair tasks from those above them ([`Scheduler::unprotected`]). What was asked for
+    /// by name stays.
+    #[must_use]
+    pub fn unprotected(mut self, nr_cpus: u32) -> Subject {
+        let asked = std::mem::replace(&mut self.params, self.scheduler.unprotected(nr_cpus));
+        self.params.extend(asked);
+        self
+    }
+
     /// The same, drawing its random numbers from this seed, if it draws any and has no seed already.
     #[must_use]
     pub fn seeded(self, seed: u64) -> Subject {

@@ -9,6 +9,11 @@ use schedlab_workload::Cgroup;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
+/// Versions that have a deadline server for fair tasks on each CPU, and one for those of sched_ext
+/// (kernel/sched/debug.c).
+const FAIR_SERVER_SINCE: (u32, u32) = (6, 12);
+const EXT_SERVER_SINCE: (u32, u32) = (7, 0);
+
 /// A scheduler, ready to be run.
 #[derive(Clone, Debug)]
 pub enum Scheduler {
@@ -135,6 +140,24 @@ impl Scheduler {
             Scheduler::Native(_) => 0,
             Scheduler::Linux(linux) => linux.hz,
         }
+    }
+    /// The parameters that switch off what protects fair tasks from those above them: 50 ms of each second, by the
+    /// fair server of each CPU since 6.12 (and since 7.0 the one of sched_ext), by the limit of real-time tasks
+    /// before. A native policy has no such limit.
+    ///
+    /// A task that stands for what no scheduler can refuse (an interrupt, a stranger who had the CPU) is above all
+    /// others. It must not be held back for their sake.
+    pub fn unprotected(&self, nr_cpus: u32) -> Vec<(String, String)> {
+        let Scheduler::Linux(linux) = self else { return Vec::new() };
+        if linux.linux_version() < FAIR_SERVER_SINCE {
+            return vec![("rt_runtime_us".to_string(), "-1".to_string())];
+        }
+        let has_ext_server = linux.scx.is_some() && linux.linux_version() >= EXT_SERVER_SINCE;
+        let servers = ["fair_server", "ext_server"].into_iter().take(1 + usize::from(has_ext_server));
+        let off = |server| {
+            (0..nr_cpus).map(move |cpu| (format!("sched/{server}/cpu{cpu}/runtime"), "0".to_string()))
+        };
+        servers.flat_map(off).collect()
     }
     /// Whether it could run with these settings.
     pub(crate) fn check(

@@ -116,7 +116,11 @@ pub(super) fn whatif(words: &[String], ui: &Ui) -> Result<()> {
     let subjects: std::result::Result<Vec<Subject>, _> =
         asked.sched.iter().map(|spec| spec.resolve(setting)).collect();
     let mut predictions = Vec::new();
+    // What was stolen comes back as a task above all others. No limit may hold that one back; but real-time threads of
+    // the plan have theirs.
+    let has_limit = line.plan.threads.iter().any(|thread| thread.class.is_real_time());
     for subject in subjects.map_err(Failure::input)? {
+        let subject = if has_limit { subject } else { subject.unprotected(cpus) };
         let step = ui.step("predicting");
         let mut draws = Vec::new();
         for seed in 0..asked.draws {

@@ -34,7 +34,6 @@ pub use page::{Row, pages};
 use schedlab_lab::{Ended, Fails, FailureKind, Standard};
 use schedlab_log::{LogError, LogProblem};
 use schedlab_runner::{RunRequest, Scheduler};
-use schedlab_topology::Topology;
 use schedlab_units::Span;
 use schedlab_workload::{Form, Workload, save};
 use std::path::{Path, PathBuf};
@@ -144,18 +143,6 @@ fn run(
     Ok(ComparedRun::read(&log, case.workload.tasks.len())?)
 }
 
-/// Switches off what protects fair tasks from those above: 6.12's fair server on every CPU, or the limit of
-/// real-time tasks before.
-fn unprotected(topology: &Topology, fair_server: bool) -> Vec<(String, String)> {
-    if !fair_server {
-        return vec![("rt_runtime_us".to_string(), "-1".to_string())];
-    }
-    let off = |cpu| (format!("sched/fair_server/cpu{cpu}/runtime"), "0".to_string());
-    let mut params: Vec<_> = (0..topology.nr_cpus()).map(off).collect();
-    params.sort();
-    params
-}
-
 /// Runs a workload under both of a pair and tells why they differ. With a folder, the logs of all runs are
 /// kept in it, for `schedlab diff`: `WORKLOAD-CPUS-SCHEDULER.log`, those of the second look with `-alike`;
 /// also the workload with the kernel's own threads.
@@ -175,7 +162,7 @@ pub fn agree(case: &Setup, pair: &Pair, logs: Option<&Path>) -> Result<Agreement
     let run_quantiles_ns = [&native, &real].map(ComparedRun::run_quantiles_ns);
     // (the real run to which the native one is compared last)
     let (quiet, unprotected_comparison) = if plain.divergence.is_some() {
-        let params = unprotected(&case.topology, pair.fair_server);
+        let params = pair.real.unprotected(case.topology.nr_cpus());
         let quiet = run(case, &case.workload, &pair.real, params, keep(&pair.real, "-alike"))?;
         let comparison = compare(&native, &quiet);
         (quiet, comparison)
