@@ -8,7 +8,7 @@ folder=${2:-$(mktemp -d)}
 mkdir -p "$folder"
 file=$folder/compact.perfetto
 trap 'rm -f "$file" "$folder/report.json"' EXIT
-cargo run -q --release --workspace --example import_speed -- "$millions" "$folder" only
+cargo run -q --release -p schedlab-workload --example import_speed -- "$millions" "$folder" only
 echo "$millions million events, $(($(stat -c %s "$file") / 1000000)) MB"
 target/release/schedlab --quiet report "$file" --json "$folder/report.json" >/dev/null &
 pid=$!

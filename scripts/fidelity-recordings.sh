@@ -137,6 +137,18 @@ for run in 1 2 3; do for cpus in 2 1; do
     objects=--objects=locks
     take "pipe+locks-$cpus.$run" ./pipe ./pipe
     take "zstd+locks-$cpus.$run" zstd zstd -q -f -T2 -3 big -o big.zst
+    # these are slower by so much that they are recorded if they are named alone
+    if [ "$wanted" != "  " ]; then
+        take "apache+locks-$cpus.$run" apache2 sh apache.sh
+        take "java+locks-$cpus.$run" javac java -cp . Queues
+        take "mp+locks-$cpus.$run" python3 python3 mp.py
+        take "node+locks-$cpus.$run" node node workers.js
+        take "perl+locks-$cpus.$run" perl perl queue.pl
+        take "pyq+locks-$cpus.$run" python3 python3 pyq.py
+        take "ruby+locks-$cpus.$run" ruby ruby queue.rb
+        take "sysbench+locks-$cpus.$run" sysbench sysbench threads --threads=4 --time=1 run
+        take "x264+locks-$cpus.$run" ffmpeg sh x264.sh
+    fi
     objects=
 done; done
 for choice in "none" "inferred" "recorded --costs none" "recorded --strangers none" "recorded"; do

@@ -14,7 +14,7 @@ use schedlab_report::{
 };
 use schedlab_stdx::csv;
 use schedlab_trace::Mode;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -134,11 +134,8 @@ fn next_steps(args: &ReportArgs) -> Vec<NextStep> {
 
 /// A run's JSON, and what only a recording has.
 fn write_json(recording: &KnownRecording, view: RunView<'_>, out: &mut dyn Write) -> std::io::Result<()> {
-    let mut text = Vec::new();
-    schedlab_report::json(view, &mut text)?;
-    let mut value: Value = serde_json::from_slice(&text)?;
     let (lost, places) = recording.recorded.lost;
-    value["recording"] = json!({
+    let own = json!({
         "events": recording.recorded.events,
         "observer": view.header.observer.name(),
         "hidden": view.header.hidden.iter().map(|fact| fact.name()).collect::<Vec<_>>(),
@@ -154,8 +151,7 @@ fn write_json(recording: &KnownRecording, view: RunView<'_>, out: &mut dyn Write
         })),
         "warnings": recording.warnings(),
     });
-    serde_json::to_writer(&mut *out, &value)?;
-    out.write_all(b"\n")
+    schedlab_report::json_with(view, &[("recording", own)], out)
 }
 
 fn write_csv(header: &LogHeader, summary: &Summary, out: &mut dyn Write) -> std::io::Result<()> {

@@ -28,11 +28,16 @@ pub const SCHEMA: u32 = 1;
 
 /// Writes the result of a run as one line of JSON with a line's end.
 pub fn json(run: RunView<'_>, out: &mut dyn Write) -> std::io::Result<()> {
-    serde_json::to_writer(&mut *out, &Run(run)).map_err(std::io::Error::from)?;
+    json_with(run, &[], out)
+}
+
+/// As [`json`], with fields of the caller's own behind the run's.
+pub fn json_with(run: RunView<'_>, own: &[(&str, Value)], out: &mut dyn Write) -> std::io::Result<()> {
+    serde_json::to_writer(&mut *out, &Run(run, own)).map_err(std::io::Error::from)?;
     out.write_all(b"\n")
 }
 
-struct Run<'a>(RunView<'a>);
+struct Run<'a>(RunView<'a>, &'a [(&'a str, Value)]);
 
 impl Serialize for Run<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -104,6 +109,7 @@ impl Serialize for Run<'_> {
         map.serialize_entry("per_cpu", &Cpus(self.0))?;
         map.serialize_entry("tasks", &Tasks(self.0))?;
         map.serialize_entry("kernel_threads", &KernelThreads(self.0))?;
+        self.1.iter().try_for_each(|(name, value)| map.serialize_entry(name, value))?;
         map.end()
     }
 }

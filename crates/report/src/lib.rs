@@ -36,7 +36,7 @@ pub use facts::{NextStep, RunFacts, RunView};
 pub use groups::{Group, Groups};
 pub use html::{html, write_html};
 pub use jobs::{DeadlineMark, deadline_marks};
-pub use json::{SCHEMA, json};
+pub use json::{SCHEMA, json, json_with};
 pub use perfetto::{PerfettoOptions, PerfettoStats, perfetto, write_perfetto};
 pub use report::RunReport;
 pub use terminal::{CHANGED, Style, changed_experiment, clip, terminal, wrapped};
