@@ -169,8 +169,8 @@ fn a_queue_with_several_waiters_replays_to_its_end() {
     assert!(text.contains("1 of 3 mutex") && locks > 50, "{locks} of the mutex");
 }
 
-/// Writes a recording in which `a` computes for `first_us`, somebody who was left out has the CPU for `stranger_us`, and
-/// `a` computes for `last_us`. Its path.
+/// Writes a recording in which `a` computes for `first_us`, somebody who was left out has the CPU for `stranger_us`,
+/// and `a` computes for `last_us`. Its path.
 fn with_a_stranger(folder: &Path, [first_us, stranger_us, last_us]: [u64; 3]) -> String {
     let trace = folder.join("trace.txt");
     let switch = |(prev, state): (&str, &str), next: &str| {
