@@ -277,8 +277,8 @@ fn cost(
     })
 }
 
-/// The same with programs, which are loaded anew each time (for locks once), and the operation alone; `None`: the kernel takes none for
-/// these events.
+/// The same with programs, which are loaded anew each time (for locks once), and the operation alone; `None`: the
+/// kernel takes none for these events.
 fn by_programs(
     operation: Operation,
     pairs: u32,
