@@ -122,6 +122,9 @@ pub(crate) fn record(args: &RecordArgs, ui: &Ui) -> Result<()> {
     let recorded = capture(&options, ui).map_err(Failure::input)?;
     ui.say(recorded.to_string().trim_end());
     ui.say(cost(&recorded));
+    if let Some(hidden) = hidden(&recorded) {
+        eprintln!("{hidden}");
+    }
     if let Some(strangers) = strangers(&recorded) {
         ui.say(strangers);
     }
@@ -218,6 +221,15 @@ fn strangers(recorded: &RecordedTrace) -> Option<String> {
             100.0 * share
         )
     })
+}
+
+/// What programs were blind to.
+fn hidden(recorded: &RecordedTrace) -> Option<String> {
+    let nr = recorded.hidden_wakings.filter(|nr| *nr > 0)?;
+    Some(format!(
+        "this kernel runs no program while process 1 has a CPU; {nr} wakeups of such moments are ftrace's, and its switches \
+         may be missing"
+    ))
 }
 
 /// What the recorder itself has used.

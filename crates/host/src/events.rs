@@ -25,9 +25,12 @@ use crate::tracefs::Instance;
 /// The event without which nothing can be derived.
 pub const ESSENTIAL: &str = "sched:sched_switch";
 
+/// Who wakes whom.
+pub const WAKING: &str = "sched:sched_waking";
+
 const SCHED: &[&str] = &[
     ESSENTIAL,
-    "sched:sched_waking",
+    WAKING,
     "sched:sched_wakeup_new",
     "sched:sched_process_fork",
     "sched:sched_process_exec",

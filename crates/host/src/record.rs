@@ -257,6 +257,9 @@ pub struct RecordedTrace {
     pub start_ns: u64,
     /// By which way events came from the kernel.
     pub method: CaptureMethod,
+    /// Wakeups while process 1 had the CPU, which this kernel hides from programs, so that ftrace has recorded them;
+    /// `None`: programs see all.
+    pub hidden_wakings: Option<u64>,
     /// What draining has cost, while it was recorded and just after.
     pub drain: DrainCost,
     /// CPU time of writing the files.
@@ -392,7 +395,7 @@ pub fn record(options: &RecordOptions, progress: &mut dyn FnMut(Stage)) -> Resul
     }
 
     progress(Stage::Draining);
-    let Collected { pages, cost, counts } =
+    let Collected { pages, cost, counts, hidden_wakings } =
         capture.finish(&instance, page_size, folder_of(&options.output))?;
     progress(Stage::Writing);
     let write_began = thread_cpu_time();
@@ -430,6 +433,7 @@ pub fn record(options: &RecordOptions, progress: &mut dyn FnMut(Stage)) -> Resul
         duration,
         start_ns,
         method,
+        hidden_wakings,
         drain: cost,
         write_cpu,
         events: enabled,

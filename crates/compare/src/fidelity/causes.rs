@@ -46,8 +46,12 @@ impl Cause {
     }
 
     /// What it says of the difference.
-    pub fn explanation(self) -> &'static str {
+    pub fn explanation(self, has_recorded_messages: bool) -> &'static str {
         match self {
+            Cause::Messages if has_recorded_messages => {
+                "wakeups come in another order than recorded: one that comes early finds its sleeper awake, and a task \
+                 that finds nothing sleeps where it did not"
+            }
             Cause::Messages => {
                 "wakeups come in another order than recorded: one that comes early finds its sleeper awake, and the \
                  block is skipped; \

@@ -1,7 +1,9 @@
 //! What is measured of each side, per task.
 
 use super::MatchBy;
-use schedlab_instruments::{Distribution, IDLE_EXIT_NS, LogProblem, Quantity, Summary, TaskStats};
+use schedlab_instruments::{
+    Distribution, IDLE_EXIT_NS, LogProblem, Quantity, Summary, TaskStats, WhyUnknown,
+};
 use schedlab_log::{Kind, Log, Observer, Record, Row, Run, Slots, WaitCause, note, replay};
 use schedlab_units::{CpuId, TaskId};
 use std::collections::BTreeMap;
@@ -23,8 +25,10 @@ pub struct Figures {
     pub preempted: u64,
     /// Runs on another CPU than the last.
     pub migrations: u64,
-    /// Tasks of which something was not seen: their waits and switches are unknown, and count nowhere.
+    /// Tasks of which too much was not seen ([`UNSEEN_PART`]): their waits and switches are unknown, and count nowhere.
     pub unknown: u64,
+    /// How long the others were out of sight: what they waited then is in no sum.
+    pub unseen_ns: u64,
     /// Blocks that did not sleep: their wakeup had come before (in a replay).
     pub skipped: u64,
 }
@@ -41,6 +45,7 @@ impl Figures {
             migrations: stats.migrations,
             skipped,
             unknown: 0,
+            unseen_ns: 0,
         }
     }
 
@@ -59,6 +64,25 @@ impl Figures {
         self.migrations += other.migrations;
         self.skipped += other.skipped;
         self.unknown += other.unknown;
+        self.unseen_ns += other.unseen_ns;
+    }
+}
+
+/// A task that was out of sight for at most this part of its life counts, and its waits of that time are in no sum.
+const UNSEEN_PART: u64 = 20;
+
+/// 1 if what was seen of a task is too little, and how long it was out of sight else.
+fn unseen(summary: &Summary, stats: &TaskStats) -> (u64, u64) {
+    let why = [Quantity::Waiting, Quantity::Stops].map(|what| summary.task_why_unknown(stats, what));
+    let mut why = why.into_iter().flatten().peekable();
+    if why.peek().is_none() {
+        return (0, 0);
+    }
+    let life_ns = stats.last_ns.unwrap_or(0) - stats.first_ns.unwrap_or(0);
+    let unseen_ns = stats.unseen_ns + stats.off_cpu_ns;
+    match why.all(|why| matches!(why, WhyUnknown::Lost { .. })) && unseen_ns <= life_ns / UNSEEN_PART {
+        true => (0, unseen_ns),
+        false => (1, 0),
     }
 }
 
@@ -101,10 +125,9 @@ impl Side {
         let rows = rows.filter(|(row, _)| wanted(*row));
         let tasks: Vec<_> = rows
             .map(|(row, ((task, stats), skipped))| {
-                let why =
-                    [Quantity::Waiting, Quantity::Stops].map(|what| summary.task_why_unknown(stats, what));
-                let unknown = u64::from(why.iter().any(Option::is_some));
-                (row, task.pid, task.name.clone(), Figures { unknown, ..Figures::of(stats, skipped) })
+                let (unknown, unseen_ns) = unseen(summary, stats);
+                let figures = Figures { unknown, unseen_ns, ..Figures::of(stats, skipped) };
+                (row, task.pid, task.name.clone(), figures)
             })
             .collect();
         let last = tasks.iter().filter_map(|(row, ..)| summary.tasks[*row as usize].last_ns).max();
@@ -138,11 +161,11 @@ impl Side {
 /// How long the recorded kernel takes from a wakeup to the switch where nothing is in the way.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct IdleExits {
-    /// The waits of woken tasks that found their CPU idle.
+    /// The waits of woken tasks that found their CPU idle. In none of these are those that had not left that CPU (it was
+    /// not idle), that no task woke, or that waited for longer than [`IDLE_EXIT_NS`]: somebody whom the recording hides
+    /// had that CPU.
     pub waits: Distribution,
-    /// The same by how long the CPU had been idle: row k has from 2^k ns up to twice that. In none are
-    /// those that had not left that CPU (it was not idle), that no task woke, or that waited for longer than
-    /// [`IDLE_EXIT_NS`]: somebody whom the recording hides had that CPU.
+    /// The same by how long the CPU had been idle: row k has from 2^k ns up to twice that.
     by_idle: Vec<Distribution>,
     /// The waits of those that the idle CPU's own interrupt woke, or a timer or device on another idle CPU: a replay's
     /// devices interrupt the CPU of the sleeper.
@@ -233,10 +256,10 @@ pub fn exits_of_idle(log: &dyn Log) -> Result<IdleExits, LogProblem> {
             self.waiting[wait.cpu.index()] -= 1;
             if let Some(idle_ns) = self.alone[wait.row.index()].take() {
                 let waited_ns = wait.until_ns - wait.since_ns;
-                self.exits.waits.add(waited_ns);
                 if waited_ns > IDLE_EXIT_NS {
                     return;
                 }
+                self.exits.waits.add(waited_ns);
                 let (woken_on, by_none) = self.woken_on[wait.row.index()];
                 if by_none || CpuId(woken_on.into()) == wait.cpu {
                     self.exits.own.add(waited_ns);

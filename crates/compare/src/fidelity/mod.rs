@@ -43,8 +43,10 @@ pub struct Fidelity {
     /// CPUs of the recording and of the replay.
     pub cpus: [u32; 2],
     /// Waits of at most this count as equal: the recorded kernel took so long from a wakeup to the switch on
-    /// an idle CPU, the simulated one takes no time.
+    /// an idle CPU; 0: no such way was seen.
     pub grain_ns: u64,
+    /// Whether kernel code takes time in the replay.
+    pub takes_time: bool,
     /// Length of the program's life, recorded and replayed.
     pub duration_ns: [u64; 2],
     /// Over all tasks that both have.
@@ -53,8 +55,10 @@ pub struct Fidelity {
     pub tasks: Vec<Pair>,
     /// Tasks that only one of the two has.
     pub unmatched: [usize; 2],
-    /// Tasks that both have, and of which the recorder did not see everything: unknown, and not part of `all`.
+    /// Tasks that both have, and of which the recorder saw too little: unknown, and not part of `all`.
     pub unknown: usize,
+    /// Share of the recorded tasks' CPU time that those have which the other side has, too.
+    pub matched_share: f64,
     /// Blocks that did not sleep in the replay, for their wakeup had come already.
     pub skipped_blocks: u64,
     /// Blocks of the replay that the recording does not have.
@@ -63,6 +67,8 @@ pub struct Fidelity {
     pub forced_blocks: u64,
     /// What the recording's channels are, if it was given any.
     pub messages: Option<String>,
+    /// What its locks are.
+    pub locks: Option<String>,
     /// What those had of whom the recording tells only when they had a CPU, and what they have in the replay.
     pub strangers: Option<String>,
     /// In which order wakeups came.
@@ -89,9 +95,9 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// Whether waits and switches of both sides are known.
+    /// Whether waits and switches of both sides are known. Of no task at all nothing is.
     pub fn is_known(&self) -> bool {
-        self.sides.iter().all(Figures::is_known)
+        self.sides.iter().all(|figures| figures.is_known() && figures.tasks > 0)
     }
 
     /// Kolmogorov and Smirnov's distance of the waits of any cause.
@@ -157,6 +163,10 @@ impl Fidelity {
                 tasks.push(Pair { label: label.clone(), task, sides, first: None });
             }
         }
+        let cpu_ns = |figures: &Figures| figures.cpu_ns as f64;
+        let of_matched: f64 = tasks.iter().map(|pair| cpu_ns(&pair.sides[0])).sum();
+        let of_recorded: f64 = mine.values().map(|(_, _, figures)| cpu_ns(figures)).sum();
+        let matched_share = if of_recorded > 0.0 { of_matched / of_recorded } else { 1.0 };
         let unmatched = [mine.len() - tasks.len(), others.len() - tasks.len()];
         let mut all = [Figures::default(), Figures::default()];
         for pair in tasks.iter().filter(|pair| pair.is_known()) {
@@ -177,22 +187,72 @@ impl Fidelity {
             recorded_sched: recorded.sched.clone(),
             cpus: [recorded.nr_cpus, replayed.nr_cpus],
             grain_ns,
+            takes_time: false,
             duration_ns: [recorded.duration_ns, replayed.duration_ns],
             all: Pair { label: "all".to_string(), task: None, sides: all, first: None },
             tasks,
             unmatched,
             unknown,
+            matched_share,
             skipped_blocks,
             // only objects have waits that are not recorded ones (docs/objects.md)
             gained_blocks,
             forced_blocks,
             messages: None,
+            locks: None,
             strangers: None,
             order: None,
             variants: Vec::new(),
             samples: Vec::new(),
             warnings: Vec::new(),
         }
+    }
+}
+
+/// Names that a sentence lists.
+const NAMES_SHOWN: usize = 4;
+
+impl Fidelity {
+    /// What must be known of tasks that were not seen, where it is a hundredth of the CPU time or all tasks.
+    pub fn about_unknown(&self) -> Option<String> {
+        let unknown: Vec<&Pair> = self.tasks.iter().filter(|pair| !pair.is_known()).collect();
+        let cpu_ns = |pairs: &[&Pair]| pairs.iter().map(|pair| pair.sides[0].cpu_ns).sum::<u64>();
+        let all_ns = cpu_ns(&self.tasks.iter().collect::<Vec<_>>());
+        let share = if all_ns > 0 { cpu_ns(&unknown) as f64 / all_ns as f64 } else { 0.0 };
+        if unknown.is_empty() || share < 0.01 && unknown.len() < self.tasks.len() {
+            return None;
+        }
+        let mut names: Vec<&str> = unknown.iter().take(NAMES_SHOWN).map(|pair| pair.label.as_str()).collect();
+        if unknown.len() > NAMES_SHOWN {
+            names.push("...");
+        }
+        let rest = match self.all.is_known() {
+            true => "what follows is of the others",
+            false => "so nothing can be compared",
+        };
+        Some(format!(
+            "{} of {} tasks, with {:.0} % of the tasks' CPU time, were not seen as a whole ({}): {rest}",
+            unknown.len(),
+            self.tasks.len(),
+            100.0 * share,
+            names.join(", ")
+        ))
+    }
+
+    /// Shares of the recorded and replayed waits that are within the grain, and so count as equal.
+    pub fn within_grain(&self) -> [f64; 2] {
+        self.all.sides.each_ref().map(|figures| {
+            let mut within = 0;
+            figures.run_delay.for_each_bucket(|_, last_ns, number| {
+                within += if last_ns <= self.grain_ns { number } else { 0 };
+            });
+            within as f64 / figures.run_delay.count().max(1) as f64
+        })
+    }
+
+    /// Whether the replay's channels are recorded ones.
+    fn has_recorded_messages(&self) -> bool {
+        self.messages.as_deref().is_some_and(|messages| messages.starts_with("recorded"))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Fidelity as a page: recorded and replayed distributions one over the other, then the tables.
 
-use super::show::{blocks, change, ks_text, rows, spread_text};
+use super::show::{about_grain, about_unseen, blocks, change, ks_text, rows, shown, spread_text};
 use super::{Fidelity, Pair, taken_away};
 use schedlab_instruments::Distribution;
 use schedlab_report::chart::{Chart, Scale, Series, Style, Unit};
@@ -30,10 +30,10 @@ pub fn table(all: &[Fidelity]) -> Table {
         Column::new(
             "recording",
             "",
-            "what was recorded; * = the recording machine was contended, or events were lost",
+            "what was recorded; * = the recording machine was contended, events were lost, or tasks not seen",
         ),
         Column::new("cpus", "", "recorded, and replayed if that differs"),
-        Column::new("unknown", "", "tasks that the recorder did not see all of; they are in no sum"),
+        Column::new("unknown", "", "tasks of which the recorder saw too little; they are in no sum"),
         Column::new("duration", "", "change from the recording to the replay"),
         Column::new("run_delay", "", "change of the sum of all waits"),
         Column::new("run_delay_ks", "", "Kolmogorov and Smirnov's distance of the waits, 0 to 1"),
@@ -56,16 +56,17 @@ pub fn table(all: &[Fidelity]) -> Table {
         let mark = if fidelity.warnings.is_empty() { "" } else { "*" };
         let [was, is] = fidelity.cpus;
         let in_order = fidelity.order.and_then(|order| order.share());
+        let known = |text: String| if fidelity.all.is_known() { text } else { "unknown".to_string() };
         let mut row = vec![
             format!("{}{mark}", fidelity.name).into(),
             if was == is { was.to_string().into() } else { format!("{was} > {is}").into() },
             fidelity.unknown.into(),
             change(fidelity.duration_ns[0], fidelity.duration_ns[1]).into(),
-            change(a.run_delay.sum_ns(), b.run_delay.sum_ns()).into(),
+            known(change(a.run_delay.sum_ns(), b.run_delay.sum_ns())).into(),
             ks_text(fidelity.all.run_delay_ks(fidelity.grain_ns)).into(),
             ks_text(fidelity.all.wakeup_latency_ks(fidelity.grain_ns)).into(),
-            change(a.voluntary, b.voluntary).into(),
-            change(a.preempted, b.preempted).into(),
+            known(change(a.voluntary, b.voluntary)).into(),
+            known(change(a.preempted, b.preempted)).into(),
             fidelity.skipped_blocks.into(),
             fidelity.gained_blocks.into(),
             in_order.map_or("-".to_string(), |share| format!("{:.1}", 100.0 * share)).into(),
@@ -97,14 +98,19 @@ fn one(page: &mut Page, fidelity: &Fidelity) {
         "{} on {recorded} CPUs, beside {} on {replayed}.",
         fidelity.recorded_sched, fidelity.sched
     ));
+    let said =
+        [("Messages", &fidelity.messages), ("Locks", &fidelity.locks), ("Strangers", &fidelity.strangers)];
+    for (what, text) in said {
+        if let Some(text) = text {
+            page.note(&format!("{what} {text}."));
+        }
+    }
     fidelity.warnings.iter().for_each(|warning| page.warning(warning));
     page.beside(|page| drawings(page, &fidelity.all, fidelity.grain_ns));
-    page.note(&format!(
-        "Share of waits that are at most so long. Waits of up to {} count as equal: so long the \
-         recorded kernel took from a wakeup to the \
-         switch on an idle CPU, and the simulated one takes no time.",
-        time(fidelity.grain_ns)
-    ));
+    page.note(&format!("Share of waits that are at most so long. {}.", about_grain(fidelity)));
+    if let Some(unseen) = about_unseen(fidelity) {
+        page.note(&format!("{unseen}."));
+    }
     page.grid(&pair_table(&fidelity.all, fidelity));
     if let Some(verdict) = fidelity.verdict() {
         page.note(&format!("The last column goes from the least to the most that seeds give: {verdict}."));
@@ -121,7 +127,10 @@ fn one(page: &mut Page, fidelity: &Fidelity) {
         page.part("Causes taken away");
         page.grid(&causes(fidelity));
         page.note(&match taken_away(&fidelity.variants) {
-            Some(cause) => format!("The cause is {}: {}.", cause.name(), cause.explanation()),
+            Some(cause) => {
+                let explanation = cause.explanation(fidelity.has_recorded_messages());
+                format!("The cause is {}: {explanation}.", cause.name())
+            }
             None => "No cause was found this way.".to_string(),
         });
     }
@@ -204,8 +213,8 @@ fn pair_table(pair: &Pair, fidelity: &Fidelity) -> Grid {
             ("wakeup_latency", "sum") => ks_text(pair.wakeup_latency_ks(fidelity.grain_ns)),
             _ => String::new(),
         };
-        let value = |n: u64| if unit == "ns" { time(n) } else { count(n) };
-        let mut row = line(&name.replace('_', " "), statistic, value(a), value(b), change(a, b), ks);
+        let [was, is, change] = shown(pair, (name, unit), a, b);
+        let mut row = line(&name.replace('_', " "), statistic, was, is, change, ks);
         row.extend(seeds(spreads.get(number).map(|(_, spread)| *spread)));
         grid.rows.push(row);
     }

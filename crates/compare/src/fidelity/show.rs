@@ -61,6 +61,51 @@ pub(super) fn rows(pair: &Pair) -> Vec<Row> {
     rows
 }
 
+/// A row's recorded and replayed value and the change, as text; what is not known is called so.
+pub(super) fn shown(pair: &Pair, (name, unit): (&str, &str), recorded: u64, replayed: u64) -> [String; 3] {
+    let value = |n: u64| if unit == "ns" { time(n) } else { count(n) };
+    let unknown = || "unknown".to_string();
+    if pair.sides[0].tasks == 0 {
+        return [unknown(), unknown(), unknown()];
+    }
+    match pair.is_known() || name == "cpu" {
+        true => [value(recorded), value(replayed), change(recorded, replayed)],
+        false => [unknown(), value(replayed), unknown()],
+    }
+}
+
+/// What K-S is, and which waits count as equal there.
+pub(super) fn about_grain(fidelity: &Fidelity) -> String {
+    let ks = "K-S: largest difference of the two distributions of waits, 0 to 1";
+    if fidelity.grain_ns == 0 {
+        return format!("{ks}; no wakeup of an idle CPU was recorded, so that no wait is too short to count");
+    }
+    let [was, is] = fidelity.within_grain().map(|share| 100.0 * share);
+    let replay = match fidelity.takes_time {
+        true => "the replay draws such times",
+        false => "the simulated one takes no time",
+    };
+    let exact =
+        fidelity.all.run_delay_ks(0).map_or(String::new(), |ks| format!(". Else run delay's is {ks:.3}"));
+    format!(
+        "{ks}; waits of up to {} count as equal ({was:.0} % of the recorded ones, {is:.0} % of the replayed): so long the \
+         recorded kernel took from a wakeup to the switch on an idle CPU (9 of 10), and {replay}{exact}",
+        time(fidelity.grain_ns)
+    )
+}
+
+/// Tasks that count although something of them was not seen.
+pub(super) fn about_unseen(fidelity: &Fidelity) -> Option<String> {
+    let unseen = fidelity.tasks.iter().filter(|pair| pair.is_known() && pair.sides[0].unseen_ns > 0);
+    let (nr, ns) = unseen.fold((0, 0), |(nr, ns), pair| (nr + 1, ns + pair.sides[0].unseen_ns));
+    (nr > 0).then(|| {
+        format!(
+            "{nr} tasks were out of the recorder's sight for {} in all: what they waited then is in no sum",
+            time(ns)
+        )
+    })
+}
+
 /// Lines of at most 100 columns.
 pub fn terminal(fidelity: &Fidelity, style: Style) -> String {
     let mut text = String::new();
@@ -80,6 +125,9 @@ pub fn terminal(fidelity: &Fidelity, style: Style) -> String {
     );
     if let Some(messages) = &fidelity.messages {
         wrapped(&mut text, &format!("messages {messages}"));
+    }
+    if let Some(locks) = &fidelity.locks {
+        wrapped(&mut text, &format!("locks {locks}"));
     }
     if let Some(strangers) = &fidelity.strangers {
         wrapped(&mut text, &format!("strangers {strangers}"));
@@ -119,13 +167,9 @@ pub fn terminal(fidelity: &Fidelity, style: Style) -> String {
             "sum" => name.replace('_', " "),
             _ => format!("{:>12}", statistic),
         };
-        let value = |n: u64| if unit == "ns" { time(n) } else { count(n) };
-        let _ = writeln!(
-            text,
-            "{}",
-            format!("{label:<28} {:>14} {:>14} {:>10} {ks:>8} {seeds:>20}", value(a), value(b), change(a, b))
-                .trim_end()
-        );
+        let [was, is, change] = shown(&fidelity.all, (name, unit), a, b);
+        let line = format!("{label:<28} {was:>14} {is:>14} {change:>10} {ks:>8} {seeds:>20}");
+        let _ = writeln!(text, "{}", line.trim_end());
     }
     for (label, blocks) in blocks(fidelity) {
         let _ = writeln!(text, "{label:<28} {:>14} {:>14}", "", count(blocks));
@@ -198,7 +242,10 @@ fn causes(text: &mut String, fidelity: &Fidelity, style: Style) {
         );
     }
     match taken_away(&fidelity.variants) {
-        Some(cause) => wrapped(text, &format!("the cause is {}: {}", cause.name(), cause.explanation())),
+        Some(cause) => {
+            let explanation = cause.explanation(fidelity.has_recorded_messages());
+            wrapped(text, &format!("the cause is {}: {explanation}", cause.name()));
+        }
         None => wrapped(
             text,
             "no cause was found this way: taking any of these away leaves at least nine tenths of the difference",
@@ -208,26 +255,23 @@ fn causes(text: &mut String, fidelity: &Fidelity, style: Style) {
 
 fn notes(text: &mut String, fidelity: &Fidelity, style: Style) {
     let _ = writeln!(text, "\n{}", style.dim("notes"));
-    wrapped(
-        text,
-        &format!(
-            "K-S: largest difference of the two distributions of waits, 0 to 1; waits of up to {} count \
-             as equal: so long the recorded \
-             kernel took from a wakeup to the switch on an idle CPU (9 of 10), and the simulated one takes no time",
-            time(fidelity.grain_ns)
-        ),
-    );
-    wrapped(
-        text,
-        "distance: mean of the relative differences of run delay, voluntary and forced switches, and of both K-S; \
-         0: alike",
-    );
+    wrapped(text, &about_grain(fidelity));
+    if !fidelity.variants.is_empty() {
+        wrapped(
+            text,
+            "distance: mean of the relative differences of run delay, voluntary and forced switches, and of both \
+             K-S; 0: alike",
+        );
+    }
+    if let Some(unseen) = about_unseen(fidelity) {
+        wrapped(text, &unseen);
+    }
     if fidelity.unknown > 0 {
         let number = count(fidelity.unknown as u64);
         wrapped(
             text,
             &format!(
-                "{number} tasks are unknown, for the recorder did not see all of them; they are in no sum"
+                "{number} tasks are unknown, for the recorder saw too little of them; they are in no sum"
             ),
         );
     }
@@ -249,7 +293,7 @@ pub fn json(fidelity: &Fidelity) -> Value {
         Some(json!({"least": least, "median": median, "most": most, "ks": ks}))
     };
     let mut quantities = vec![json!({
-        "task": null, "name": "duration", "statistic": "max", "unit": "ns", "ks": null,
+        "task": null, "name": "duration", "statistic": "max", "unit": "ns", "ks": null, "ks_exact": null,
         "recorded": fidelity.duration_ns[0], "replayed": fidelity.duration_ns[1],
         "seeds": seeds(fidelity.duration_spread(), None),
     })];
@@ -259,15 +303,16 @@ pub fn json(fidelity: &Fidelity) -> Value {
             // those of all tasks come first
             let spread = spreads.next().map(|(_, spread)| spread);
             let ks_spread = fidelity.run_delay_ks_spread().filter(|_| name == "run_delay");
-            let known = pair.is_known() || name == "cpu";
-            let ks = match name {
-                "run_delay" => pair.run_delay_ks(fidelity.grain_ns),
-                "wakeup_latency" => pair.wakeup_latency_ks(fidelity.grain_ns),
+            let known = pair.is_known() || name == "cpu" && pair.sides[0].tasks > 0;
+            let ks_of = |grain_ns| match name {
+                "run_delay" => pair.run_delay_ks(grain_ns),
+                "wakeup_latency" => pair.wakeup_latency_ks(grain_ns),
                 _ => None,
             };
+            let [ks, ks_exact] = [fidelity.grain_ns, 0].map(|grain_ns| ks_of(grain_ns).filter(|_| known));
             quantities.push(json!({
                 "task": pair.task, "label": pair.label, "name": name, "statistic": statistic, "unit": unit,
-                "recorded": known.then_some(recorded), "replayed": replayed, "ks": ks.filter(|_| known),
+                "recorded": known.then_some(recorded), "replayed": replayed, "ks": ks, "ks_exact": ks_exact,
                 "seeds": seeds(spread, ks_spread),
             }));
         }
@@ -294,11 +339,13 @@ pub fn json(fidelity: &Fidelity) -> Value {
         "sched": fidelity.sched,
         "cpus": {"recorded": fidelity.cpus[0], "replayed": fidelity.cpus[1]},
         "grain_ns": fidelity.grain_ns,
-        "distance": fidelity.all.distance(fidelity.grain_ns),
+        "within_grain": fidelity.within_grain(),
+        "distance": fidelity.all.is_known().then(|| fidelity.all.distance(fidelity.grain_ns)),
         "skipped_blocks": fidelity.skipped_blocks,
         "gained_blocks": fidelity.gained_blocks,
         "forced_blocks": fidelity.forced_blocks,
         "messages": fidelity.messages,
+        "locks": fidelity.locks,
         "strangers": fidelity.strangers,
         "wakeup_pairs": fidelity.order.map(|order| json!({
             "pairs": order.pairs, "in_order": order.in_order, "recorded": order.wakeups[0],
@@ -306,6 +353,8 @@ pub fn json(fidelity: &Fidelity) -> Value {
         })),
         "seeds": fidelity.samples.len() + 1,
         "unknown_tasks": fidelity.unknown,
+        "unseen_ns": fidelity.all.sides[0].unseen_ns,
+        "matched_share": fidelity.matched_share,
         "unmatched_tasks": {"recorded": fidelity.unmatched[0], "replayed": fidelity.unmatched[1]},
         "cause": taken_away(&fidelity.variants).map(|cause| cause.name()),
         "taken_away": variants.collect::<Vec<_>>(),

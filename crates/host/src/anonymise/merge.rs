@@ -48,12 +48,13 @@ impl Side<'_> {
     }
 }
 
-/// Both recordings of a CPU as one; equal times: `first` first.
+/// Both recordings of a CPU as one; equal times: `first` first. Of `second` those events that are to be kept.
 pub(crate) fn merge(
     first: &mut CpuPages,
     mut second: CpuPages,
     page_size: usize,
     folder: &Path,
+    mut keeps: impl FnMut(&[u8]) -> bool,
 ) -> Result<CpuPages, HostError> {
     let cpu = first.cpu;
     let mut file =
@@ -66,16 +67,18 @@ pub(crate) fn merge(
     };
     let (mut a, mut b) = (Side::new(first, page_size), Side::new(&mut second, page_size));
     loop {
-        let side = match (a.next_ns(cpu)?, b.next_ns(cpu)?) {
-            (Some(one), Some(other)) if other < one => &mut b,
-            (Some(_), _) => &mut a,
-            (None, Some(_)) => &mut b,
+        let (side, is_second) = match (a.next_ns(cpu)?, b.next_ns(cpu)?) {
+            (Some(one), Some(other)) if other < one => (&mut b, true),
+            (Some(_), _) => (&mut a, false),
+            (None, Some(_)) => (&mut b, true),
             (None, None) => break,
         };
         if let Some(missed) = side.missed.take() {
             builder.lost(missed);
         }
-        if let Some((time_ns, data)) = side.events.pop_front() {
+        if let Some((time_ns, data)) = side.events.pop_front()
+            && (!is_second || keeps(&data))
+        {
             builder.push(time_ns, &data);
         }
         if builder.is_a_lot() {
@@ -109,9 +112,10 @@ mod tests {
     #[test]
     fn events_of_both_stand_in_order_of_time_and_losses_stay() {
         let many: Vec<(u64, u8)> = (0..1000).map(|i| (10 * i, 1)).collect();
-        let few = [(55, 2), (60, 2), (5555, 2), (99_999, 2)];
+        let few = [(55, 2), (60, 2), (70, 3), (5555, 2), (99_999, 2)];
         let (mut first, second) = (recorded(&many, Some(700)), recorded(&few, None));
-        let mut merged = merge(&mut first, second, 4096, &std::env::temp_dir()).expect("merged");
+        let merged = merge(&mut first, second, 4096, &std::env::temp_dir(), |data| data[0] != 3);
+        let mut merged = merged.expect("merged");
         let mut pages = Vec::new();
         merged.file.read_to_end(&mut pages).expect("read");
         assert_eq!(pages.len() as u64, merged.bytes);
@@ -120,7 +124,8 @@ mod tests {
             let found = walk(page, |time_ns, data| events.push((time_ns, data[0]))).expect("own page");
             missed.extend(found.map(|missed| (missed, events.len())));
         }
-        let mut expected: Vec<(u64, u8)> = many.into_iter().chain(few).collect();
+        let mut expected: Vec<(u64, u8)> =
+            many.into_iter().chain(few.into_iter().filter(|(_, mark)| *mark != 3)).collect();
         expected.sort_by_key(|(time_ns, _)| *time_ns);
         assert_eq!(events, expected);
         assert_eq!(missed.len(), 1);

@@ -29,7 +29,7 @@ use std::io::{Seek, SeekFrom, Write};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -64,6 +64,9 @@ const OBJECT_KEYS: [std::ops::Range<usize>; 2] = [8..16, 32..40];
 /// Place of its kind, a byte: not all have addresses for keys.
 const OBJECT_KIND: usize = 16;
 
+/// Where every record has the task that had the CPU: `common_pid`, behind type, flags and depth.
+const COMMON_PID: std::ops::Range<usize> = 4..8;
+
 const BUSY: u32 = 1 << 31;
 const DISCARDED: u32 = 1 << 30;
 
@@ -79,6 +82,7 @@ pub(crate) struct BpfRecorder {
     /// Events written, by CPU.
     written: Arc<Vec<AtomicU64>>,
     cpus: u32,
+    pub first: Arc<FirstProcess>,
 }
 
 /// Which events have programs.
@@ -88,6 +92,38 @@ pub(crate) struct Programs {
     pub enabled: Vec<String>,
     /// Those that have none, and why.
     pub rest: Vec<(String, String)>,
+}
+
+/// The threads of process 1, and whether a program has run while one of them had the CPU. Some kernels hide that process
+/// from programs: no event is seen as long as it has a CPU, not even the wakeups that interrupts bring meanwhile.
+#[derive(Default)]
+pub(crate) struct FirstProcess {
+    /// Ascending.
+    pub threads: Vec<i32>,
+    seen: AtomicBool,
+}
+
+impl FirstProcess {
+    fn find() -> FirstProcess {
+        let entries = std::fs::read_dir("/proc/1/task").into_iter().flatten().flatten();
+        let mut threads: Vec<i32> =
+            entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+        threads.sort_unstable();
+        FirstProcess { threads, seen: AtomicBool::new(false) }
+    }
+
+    /// Whether a program has recorded something while this process had the CPU.
+    pub fn is_seen(&self) -> bool {
+        self.seen.load(Ordering::Relaxed)
+    }
+
+    /// Looks at who has the CPU in a record.
+    fn look(&self, record: &[u8]) {
+        let Some(Ok(pid)) = record.get(COMMON_PID).map(<[u8; 4]>::try_from) else { return };
+        if self.threads.binary_search(&i32::from_le_bytes(pid)).is_ok() {
+            self.seen.store(true, Ordering::Relaxed);
+        }
+    }
 }
 
 /// What each CPU's programs counted.
@@ -173,11 +209,13 @@ impl BpfRecorder {
             bytes: Arc::new(AtomicU64::new(0)),
             written,
             cpus,
+            first: Arc::new(FirstProcess::find()),
         };
         let mut readers = Vec::new();
         let secret = RandomState::new();
         for (cpu, ring) in (0..).zip(rings) {
-            let reader = Reader::new(cpu, ring, ring_bytes as usize, switch, secret.clone(), folder);
+            let aside = (secret.clone(), Arc::clone(&recorder.first));
+            let reader = Reader::new(cpu, ring, ring_bytes as usize, switch, aside, folder);
             readers.push(reader.map_err(|e| e.to_string())?);
         }
         if let (InterruptCount::FromRunqueue(_), Some(waking)) = (generator.interrupts, &waking) {
@@ -349,6 +387,7 @@ struct Reader {
     switch: (u16, usize),
     /// By which the kernel's addresses of objects become numbers without meaning.
     secret: RandomState,
+    first: Arc<FirstProcess>,
     builder: PageBuilder,
     file: File,
     bytes: u64,
@@ -364,7 +403,7 @@ impl Reader {
         ring: OwnedFd,
         ring_bytes: usize,
         switch: (u16, usize),
-        secret: RandomState,
+        (secret, first): (RandomState, Arc<FirstProcess>),
         folder: &Path,
     ) -> std::io::Result<Reader> {
         let page = page_size();
@@ -376,6 +415,7 @@ impl Reader {
             mask: ring_bytes as u64 - 1,
             switch,
             secret,
+            first,
             builder: PageBuilder::new(PAGE),
             file: tempfile::tempfile_in(folder)?,
             bytes: 0,
@@ -426,8 +466,9 @@ impl Reader {
         let mut builder = std::mem::replace(&mut self.builder, PageBuilder::new(PAGE));
         let mut copy = std::mem::take(&mut self.record);
         let (mut events, mut lost_before, mut last_ns) = (0, self.lost, self.last_ns);
-        let secret = self.secret.clone();
+        let (secret, first) = (self.secret.clone(), Arc::clone(&self.first));
         self.take_with(|time_ns, lost, record| {
+            first.look(record);
             if lost != lost_before {
                 builder.lost(Missed { count: Some(u64::from(lost.wrapping_sub(lost_before))) });
                 lost_before = lost;
