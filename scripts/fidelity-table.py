@@ -16,11 +16,15 @@ SLEEPS, FORCED = ("switches_voluntary", "sum"), ("switches_preempted", "sum")
 
 
 def quantities(path):
-    """By recording: its quantities over all tasks, by name and statistic."""
+    """By recording: its quantities over all tasks, by name and statistic. Without those of which no task was seen as a whole."""
     with open(path) as file:
-        recordings = json.load(file)["recordings"]
+        found = json.load(file)
     whole = lambda of: {(x["name"], x["statistic"]): x for x in of["quantities"] if x.get("label", "all") == "all"}
-    return {of["workload"]: whole(of) for of in recordings}
+    all_of_them = {of["workload"]: whole(of) for of in found.get("recordings", [found])}
+    known = {name: of for name, of in all_of_them.items() if of[DELAY]["recorded"] is not None}
+    for name in sorted(set(all_of_them) - set(known)):
+        print(f"{name}: no task was seen as a whole, left out", file=sys.stderr)
+    return known
 
 
 def percent(value):
@@ -34,7 +38,9 @@ def change(x, replayed):
 
 
 def ks(of, name):
-    return of[name][DELAY]["ks"] or 0
+    """Without waits on one side the two are as far apart as can be."""
+    found = of[name][DELAY]["ks"]
+    return found if found is not None else float(of[name][DELAY]["recorded"] != of[name][DELAY]["replayed"])
 
 
 def cell(of, names, key):

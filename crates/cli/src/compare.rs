@@ -50,7 +50,7 @@ pub(crate) struct CompareArgs {
     /// Stop each run after this much simulated time; else a mix's own `duration` holds.
     #[arg(long, value_name = "TIME")]
     pub duration: Option<Span>,
-    /// Timer ticks per second of real Linux: 100, 250 or 1000.
+    /// Timer ticks per second of real Linux: 100, 250, 300 or 1000.
     #[arg(long, default_value_t = 250, value_name = "HZ", value_parser = crate::parse::parse_hz)]
     pub hz: u32,
     /// Ticks of all CPUs at one instant, or spread over half a tick.

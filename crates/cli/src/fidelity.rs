@@ -17,7 +17,7 @@ use schedlab_lab::{
 use schedlab_log::{FromWaking, Log, Observer, PrevState, Row, Run, Slots, WaitCause, replay};
 use schedlab_machine::{COST_MAX, Costs, Perturb};
 use schedlab_report::Style;
-use schedlab_runner::RunRequest;
+use schedlab_runner::{RunRequest, Scheduler};
 use schedlab_topology::Topology;
 use schedlab_trace::Mode;
 use schedlab_units::{CpuId, Span};
@@ -65,7 +65,7 @@ pub(crate) struct FidelityArgs {
     /// taskset on one CPU, with more of them).
     #[arg(long, value_name = "CHOICE", default_value = "recorded")]
     pub affinity: Affinity,
-    /// Timer ticks per second of real Linux: 100, 250 or 1000.
+    /// Timer ticks per second of real Linux: 100, 250, 300 or 1000.
     #[arg(long, default_value_t = 250, value_name = "HZ", value_parser = crate::parse::parse_hz)]
     pub hz: u32,
     /// Replay with so many seeds, whose ticks fall elsewhere: from the least to the most that they give, and what was
@@ -366,15 +366,23 @@ fn measure(input: &Path, args: &FidelityArgs, ui: &Ui) -> Result<Fidelity> {
         Some(other) => format!("{} for {}", recording.name, other.name),
         None => recording.name.clone(),
     };
-    found.messages = loaded.workload.notes.get("messages").cloned();
+    found.takes_time = costs.is_some();
+    (found.messages, found.locks) = (noted(&loaded, "messages"), noted(&loaded, "locks"));
     found.strangers = (recording.strangers_share() > 0.0).then(|| {
         let now = match args.strangers(&recording, nr_cpus) {
-            FidelityStrangers::Replay => "have it again in the replay",
+            FidelityStrangers::Replay => {
+                "have it again in the replay, above all its tasks (the fair server and the limit of real-time tasks are off)"
+            }
             FidelityStrangers::None => "are not in the replay",
         };
         format!("had {:.1} % of the recorded CPUs' time, and {now}", 100.0 * recording.strangers_share())
     });
     found.warnings = warnings(&recording, other.as_ref(), finished.is_done() || goes_on);
+    found.warnings.extend(found.about_unknown());
+    found.warnings.extend(in_vain(args, &loaded, &study.subject));
+    if let Some(other) = &other {
+        found.warnings.extend(about_prediction(args, &found, (&recording, other))?);
+    }
     if study.by == MatchBy::Pid {
         follow(&study, &finished, &mut found)?;
     }
@@ -383,6 +391,83 @@ fn measure(input: &Path, args: &FidelityArgs, ui: &Ui) -> Result<Fidelity> {
         found.variants = causes(input, (args, costs), &study, &finished, ui)?;
     }
     Ok(found)
+}
+
+/// A note of the import.
+fn noted(loaded: &Loaded, name: &str) -> Option<String> {
+    loaded.workload.notes.get(name).cloned()
+}
+
+/// What was asked for and makes no difference here.
+fn in_vain(args: &FidelityArgs, loaded: &Loaded, subject: &Subject) -> Vec<String> {
+    let mut said = Vec::new();
+    let took_time = loaded.derived.is_some_and(|derived| derived.interrupt_ns > 0);
+    if args.interrupts != FidelityInterrupts::Keep && !took_time {
+        said.push("--interrupts: the recording has none (record --interrupts)".to_string());
+    }
+    if args.costs == Some(FidelityCosts::Recorded) && !matches!(subject.scheduler, Scheduler::Linux(_)) {
+        said.push(format!("--costs: what kernel code takes is nothing to {}", subject.label));
+    }
+    said
+}
+
+/// Below this share of CPU time that tasks of the same names have, the two are hardly the same program.
+const SAME_PROGRAM: f64 = 0.5;
+
+/// What makes a prediction one of something else: another program, or CPUs that were there and not allowed.
+fn about_prediction(
+    args: &FidelityArgs,
+    found: &Fidelity,
+    (recording, other): (&KnownRecording, &KnownRecording),
+) -> Result<Vec<String>> {
+    let mut said = Vec::new();
+    if found.matched_share < SAME_PROGRAM {
+        said.push(format!(
+            "tasks of the same names have {:.0} % of the CPU time of {}: is it the same program?",
+            100.0 * found.matched_share,
+            other.name
+        ));
+    }
+    let bound = |of: &KnownRecording| -> Result<Option<u32>> {
+        let (used, there) = (cpus_used(of)?, of.recorded.log.header().nr_cpus);
+        Ok((used < there).then_some(used))
+    };
+    let nr_cpus = found.cpus[1];
+    if let Some(used) = bound(other)?.filter(|used| *used != nr_cpus) {
+        said.push(format!(
+            "the program of {} ran on {used} of {} CPUs (was it bound to them?), and the replay has {nr_cpus}: \
+             --cpus {used}",
+            other.name, found.cpus[0]
+        ));
+    }
+    if let (Some(used), Affinity::Recorded) = (bound(recording)?, args.affinity)
+        && used < nr_cpus
+    {
+        said.push(format!(
+            "the program of {} ran on {used} CPUs of its machine. If it was bound to them, its replay is, too: \
+             --affinity none",
+            recording.name
+        ));
+    }
+    Ok(said)
+}
+
+/// On how many CPUs the program's tasks have run.
+fn cpus_used(recording: &KnownRecording) -> Result<u32> {
+    struct Used(Vec<bool>, BTreeSet<CpuId>);
+    impl Observer for Used {
+        fn run_begin(&mut self, row: Row, cpu: CpuId) {
+            if self.0.get(row.index()) == Some(&true) {
+                self.1.insert(cpu);
+            }
+        }
+    }
+    let (log, counted) = (&recording.recorded.log, counted(recording));
+    let is_counted = log.header().tasks.iter().map(|task| counted.contains(&task.pid)).collect();
+    let mut used = Used(is_counted, BTreeSet::new());
+    let contradicts = |problem| Failure::Input(format!("{}: {problem}", recording.path.display()));
+    replay(log, &Slots::new(log.header()), &mut used).map_err(contradicts)?;
+    Ok(used.1.len() as u32)
 }
 
 /// What kernel code takes in this replay.

@@ -243,9 +243,11 @@ fn print(loaded: &Loaded, wall_ns: u64) {
         println!();
         println!("  dependencies {choice}");
     }
-    if let Some(messages) = workload.notes.get("messages") {
-        println!();
-        println!("  messages {messages}");
+    for what in ["messages", "locks"] {
+        if let Some(said) = workload.notes.get(what) {
+            println!();
+            println!("  {what} {said}");
+        }
     }
     print_pairs(workload);
     if let Some(derived) = &loaded.derived {

@@ -195,7 +195,8 @@ fn load_within(path: &Path, within: &mut Within<'_>) -> Result<Loaded, NoWorkloa
             })?;
             let Derived { workload, summary } = derived;
             let (mut notes, derived) = (notes(&summary), Some(summary));
-            notes.extend(workload.notes.get("messages").map(|note| format!("messages {note}")));
+            let noted = |what: &str| workload.notes.get(what).map(|note| format!("{what} {note}"));
+            notes.extend(["messages", "locks"].into_iter().filter_map(noted));
             Ok(Loaded { workload, notes, derived, format: Some(format), ..Loaded::at(path, name) })
         }
         Found::Mix { path } => {

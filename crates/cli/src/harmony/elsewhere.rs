@@ -61,7 +61,7 @@ pub(crate) struct PerformArgs {
     /// Only the runs of these experiments: spread,intrinsic,...
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub only: Vec<String>,
-    /// Timer ticks per second of real Linux in the simulated machine: 100, 250 or 1000.
+    /// Timer ticks per second of real Linux in the simulated machine: 100, 250, 300 or 1000.
     #[arg(long, default_value_t = 250, value_name = "HZ", value_parser = crate::parse::parse_hz)]
     pub hz: u32,
     /// Most runs at once in the simulated machine; all cores unless given.

@@ -41,7 +41,7 @@ pub(crate) struct HarmonyArgs {
     /// A machine: packages=2,llcs=2,cores=4,smt=2, or a name (`schedlab machines`).
     #[arg(long, value_name = "TOPO")]
     pub machine: Option<Topology>,
-    /// Timer ticks per second of real Linux: 100, 250 or 1000.
+    /// Timer ticks per second of real Linux: 100, 250, 300 or 1000.
     #[arg(long, default_value_t = 250, value_name = "HZ", value_parser = crate::parse::parse_hz)]
     pub hz: u32,
     /// Fewer runs, and only the questions of the paper's table 1 and those near them.

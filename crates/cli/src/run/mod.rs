@@ -57,7 +57,7 @@ pub(crate) struct RunArgs {
     /// Stop after this much simulated time.
     #[arg(long, value_name = "TIME")]
     pub duration: Option<Span>,
-    /// Timer ticks per second of real Linux: 100, 250 or 1000.
+    /// Timer ticks per second of real Linux: 100, 250, 300 or 1000.
     #[arg(long, default_value_t = 250, value_name = "HZ", value_parser = crate::parse::parse_hz)]
     pub hz: u32,
     /// A tunable of the scheduler, NAME=VALUE; may be given several times.

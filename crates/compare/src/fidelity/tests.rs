@@ -181,3 +181,74 @@ fn what_seeds_give_stands_beside_what_was_recorded() {
     assert!(both.contains("run_delay_seeds") && both.contains("+0.0 .. +300.0 %"), "{both}");
     assert!(page("x", &[fidelity]).contains("of 2 seeds"));
 }
+
+/// A recording in which A is out of sight for `unseen_ms` of 100 ms, asleep or waiting; B is seen all the time.
+fn partly_seen(unseen_ms: u64) -> MemLog {
+    let back_ns = (50 + unseen_ms) * 1_000_000;
+    let lines = format!(
+        "0 cpu0 new t0 cpu0\n0 cpu0 switch idle -> t0\n0 cpu1 new t1 cpu1\n0 cpu1 switch idle -> t1\n\
+         50000000 cpu0 switch t0 sleeping -> idle\n50000000 cpu0 note t0 note=2147483681 other=idle value=0 flags=0\n\
+         {back_ns} cpu0 switch idle -> t0\n100000000 cpu0 switch t0 sleeping -> idle\n\
+         100000000 cpu1 switch t1 sleeping -> idle\n"
+    );
+    let text = format!(
+        "# schedlab log 2\n# sched \"x\"\n# sched_version \"1\"\n# cpus 2\n# hz 250\n# duration_ns 100000000\n\
+         # observer recorder\n# hidden spans\n# task t0 pid=11 policy=normal nice=0 name=\"a\"\n\
+         # task t1 pid=12 policy=normal nice=0 name=\"b\"\n{lines}# end {}\n",
+        lines.lines().count()
+    );
+    TextLog::parse(&text, Path::new("drawn")).unwrap()
+}
+
+#[test]
+fn a_task_that_was_hardly_out_of_sight_counts_and_one_that_was_long_is_unknown() {
+    let of = |unseen_ms| {
+        let side = side(&partly_seen(unseen_ms));
+        Fidelity::of(&side, &side, MatchBy::Pid, 0)
+    };
+    let hardly = of(5);
+    assert_eq!((hardly.unknown, hardly.about_unknown()), (0, None));
+    assert_eq!((hardly.all.sides[0].unseen_ns, hardly.all.sides[0].voluntary), (5_000_000, 3));
+    let text = terminal(&hardly, schedlab_report::Style::PLAIN);
+    assert!(text.contains("1 tasks were out of the recorder's sight for 5.00 ms in all"), "{text}");
+    let long = of(6);
+    assert_eq!((long.unknown, long.all.sides[0].voluntary), (1, 1));
+    let said = long.about_unknown().unwrap();
+    assert!(
+        said.starts_with("1 of 2 tasks, with 48 % of the tasks' CPU time") && said.contains("a (11)"),
+        "{said}"
+    );
+}
+
+#[test]
+fn where_no_task_is_known_nothing_is_the_same() {
+    let seen = side(&partly_seen(6));
+    let mut fidelity = Fidelity::of(&seen, &seen, MatchBy::Pid, 0);
+    fidelity.tasks.retain(|pair| !pair.is_known());
+    fidelity.all.sides = [Figures::default(), Figures::default()];
+    let said = fidelity.about_unknown().unwrap();
+    assert!(said.contains("1 of 1 tasks") && said.ends_with("so nothing can be compared"), "{said}");
+    let text = terminal(&fidelity, schedlab_report::Style::PLAIN);
+    let delay = text.lines().find(|line| line.starts_with("run delay")).unwrap();
+    assert_eq!(delay.split_whitespace().filter(|word| *word == "unknown").count(), 3, "{text}");
+    let value = json(&fidelity);
+    assert!(value["distance"].is_null() && value["quantities"][2]["recorded"].is_null(), "{value}");
+    assert!(table(&[fidelity.clone(), fidelity]).to_text().contains("unknown"));
+}
+
+/// B waits for 1 ms on an idle CPU: somebody whom the recording hides had that, and it is no way out of idle.
+#[test]
+fn a_wait_for_somebody_hidden_is_no_way_out_of_idle() {
+    let lines = |exit_us: u64| {
+        format!(
+            "0 cpu0 new t0 cpu0\n0 cpu0 switch idle -> t0\n1000000 cpu0 waking t1 by t0\n1000000 cpu0 wakeup t1 cpu1\n\
+             {}000 cpu1 switch idle -> t1\n4000000 cpu1 switch t1 dead -> idle\n",
+            1000 + exit_us
+        )
+    };
+    let grain = |exit_us| {
+        let log = log(&["a", "b"], 5, &lines(exit_us));
+        exits_of_idle(&log).unwrap().waits.percentile_ns(900)
+    };
+    assert_eq!((grain(30), grain(1000)), (30_000, 0));
+}
