@@ -368,10 +368,14 @@ impl Decoder {
                 SchedEvent::SysEnter(call.with(arguments.map(|a| a.map_or(0, |a| a.get_i32(record)))))
             }
             What::SysExit { call, ret } => SchedEvent::SysExit { call: *call, ret: ret.get(record) },
-            What::Object { key, kind, room, call, ret, other } => {
-                let numbers = [*key, *kind, *room, *call, *ret];
-                object(numbers, *other, record).unwrap_or(SchedEvent::Other { id: common.id })
-            }
+            What::Object { key, kind, room, call, ret, other } => object(ObjectFields {
+                key: key.get(record) as u64,
+                kind: kind.get(record),
+                room: room.get(record),
+                call: call.get(record),
+                ret: ret.get_i32(record),
+                other: other.map_or(0, |other| other.get(record) as u64),
+            }),
             What::Stranger { busy } => SchedEvent::Stranger { busy: busy.get(record) != 0 },
             What::Print { at } => {
                 marker::event(&record[*at..], comms).unwrap_or(SchedEvent::Other { id: common.id })
@@ -408,57 +412,58 @@ impl Decoder {
 /// Tells a connection from what is sent over it.
 const CONNECTION: u64 = 1 << 63;
 
-/// What a call did to a channel: its fields key, kind, room, call and ret. `None`: kind, call or amount is not known.
-fn object(
-    [key, kind, room, call, ret]: [Number; 5],
-    other: Option<Number>,
-    record: &[u8],
-) -> Option<SchedEvent> {
-    match kind.get(record) {
-        number @ (OBJECT_FUTEX | OBJECT_LOCK) => {
-            let keys = (key.get(record) as u64, other.map_or(0, |other| other.get(record) as u64));
-            let call = (number, call.get(record));
-            return sync_call(call, keys, room.get(record) as u32, ret.get_i32(record)).map(SchedEvent::Sync);
+/// The fields of `schedlab:object`.
+pub(crate) struct ObjectFields {
+    pub key: u64,
+    pub kind: i64,
+    pub room: i64,
+    pub call: i64,
+    pub ret: i32,
+    pub other: u64,
+}
+
+/// What a call did to an object.
+pub(crate) fn object(fields: ObjectFields) -> SchedEvent {
+    known_object(fields).unwrap_or(SchedEvent::UnknownObject)
+}
+
+/// `None`: kind, call or amount is not known.
+fn known_object(ObjectFields { key, kind, room, call, ret, other }: ObjectFields) -> Option<SchedEvent> {
+    match kind {
+        OBJECT_FUTEX | OBJECT_LOCK => {
+            return sync_call((kind, call), (key, other), room as u32, ret).map(SchedEvent::Sync);
         }
-        OBJECT_AFFINITY => {
-            return Some(SchedEvent::Affinity {
-                pid: Pid(room.get_i32(record)),
-                mask: key.get(record) as u64,
-            });
-        }
+        OBJECT_AFFINITY => return Some(SchedEvent::Affinity { pid: Pid(room as i32), mask: key }),
         OBJECT_POLLED => return Some(SchedEvent::Polled),
         OBJECT_CHILD => return Some(SchedEvent::ChildTaken),
         _ => {}
     }
-    let (_, kind, _) = ChannelKind::ALL.iter().find(|(number, ..)| *number == kind.get(record))?;
-    let connection = match call.get(record) {
-        CONNECT_CALL if ret.get_i32(record) == -IN_PROGRESS => {
-            Some((Direction::Send, Carried::ConnectionBegun))
-        }
+    let (_, kind, _) = ChannelKind::ALL.iter().find(|(number, ..)| *number == kind)?;
+    let connection = match call {
+        CONNECT_CALL if ret == -IN_PROGRESS => Some((Direction::Send, Carried::ConnectionBegun)),
         CONNECT_CALL => Some((Direction::Send, Carried::Connection)),
         other => ACCEPT_CALLS.contains(&other).then_some((Direction::Receive, Carried::Connection)),
     };
     if let Some((direction, what)) = connection {
-        let key = key.get(record) as u64 ^ CONNECTION;
+        let key = key ^ CONNECTION;
         let call = ObjectCall { key, kind: *kind, direction, what, amount: 1, room: 0 };
         return Some(SchedEvent::Object(call));
     }
-    let number = call.get(record);
-    let (number, is_second) = (number & 0xffff, number >> 16 != 0);
+    let (number, is_second) = (call & 0xffff, call >> 16 != 0);
     let direction = match OBJECT_CALLS.iter().find(|(known, _)| *known == number) {
         _ if is_second => Direction::Send,
         Some((_, direction)) => *direction,
         None => return None,
     };
-    let returned = u32::try_from(ret.get_i32(record)).ok()?;
-    let room = room.get(record) as u32;
+    let returned = u32::try_from(ret).ok()?;
+    let room = room as u32;
     let (amount, room) = match kind {
         ChannelKind::Eventfd => (room, 0),
         ChannelKind::Queue => (1, room),
         _ => (returned, room),
     };
-    let (key, what) = (key.get(record) as u64, Carried::Data);
-    Some(SchedEvent::Object(ObjectCall { key, kind: *kind, direction, what, amount, room }))
+    let call = ObjectCall { key, kind: *kind, direction, what: Carried::Data, amount, room };
+    Some(SchedEvent::Object(call))
 }
 
 #[inline(always)]

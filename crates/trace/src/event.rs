@@ -235,6 +235,8 @@ pub enum SchedEvent {
     Polled,
     /// `wait4` has returned a child (`schedlab:object`).
     ChildTaken,
+    /// Something at an object of a kind, by a call or with an amount that is not known (`schedlab:object`).
+    UnknownObject,
     /// Somebody whom the recording leaves out has the CPU from now on, which is shown as idle meanwhile; or no longer
     /// (`schedlab:stranger`).
     Stranger {

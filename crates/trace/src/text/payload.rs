@@ -2,6 +2,7 @@
 
 use super::line::number;
 use crate::comm::{CommTable, padded};
+use crate::decode::{ObjectFields, object};
 use crate::event::{Pid, SchedEvent, SwitchSide, SyscallKind, Wake};
 use crate::marker::{self, Marker};
 use crate::state::TaskState;
@@ -75,6 +76,12 @@ impl<'a> Fields<'a> {
         }
         self.rest = &self.rest[length..];
         Ok(if negative { -value } else { value })
+    }
+    fn hex(&mut self, expected: Expected) -> Result<u64, Expected> {
+        let length = self.rest.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
+        let digits = std::str::from_utf8(&self.rest[..length]).map_err(|_| expected)?;
+        self.rest = &self.rest[length..];
+        u64::from_str_radix(digits, 16).map_err(|_| expected)
     }
     #[inline]
     fn number(&mut self, expected: Expected) -> Result<i32, Expected> {
@@ -150,6 +157,21 @@ pub(super) fn parse(
             let old_prio = fields.number(EXPECTED)?;
             fields.key(b" newprio=", EXPECTED)?;
             SchedEvent::PiSetPrio { pid, old_prio, new_prio: fields.number(EXPECTED)? }
+        }
+        b"object" if payload.starts_with(b"key=") => {
+            const EXPECTED: Expected = "key=HEX kind=N room=N call=N ret=N other=HEX";
+            fields.key(b"key=", EXPECTED)?;
+            let key = fields.hex(EXPECTED)?;
+            fields.key(b" kind=", EXPECTED)?;
+            let kind = fields.signed(EXPECTED)?;
+            fields.key(b" room=", EXPECTED)?;
+            let room = fields.signed(EXPECTED)?;
+            fields.key(b" call=", EXPECTED)?;
+            let call = fields.signed(EXPECTED)?;
+            fields.key(b" ret=", EXPECTED)?;
+            let ret = fields.number(EXPECTED)?;
+            fields.key(b" other=", EXPECTED)?;
+            object(ObjectFields { key, kind, room, call, ret, other: fields.hex(EXPECTED)? })
         }
         b"stranger" => {
             const EXPECTED: Expected = "busy=0 or busy=1";
@@ -317,7 +339,7 @@ fn hexadecimal(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{CommId, Syscall};
+    use crate::event::{CommId, Direction, Syscall};
 
     fn parsed(name: &str, payload: &str) -> Result<Option<SchedEvent>, Expected> {
         parse(name.as_bytes(), payload.as_bytes(), &mut CommTable::new())
@@ -416,6 +438,16 @@ mod tests {
         );
         let lent = SchedEvent::PiSetPrio { pid: Pid(5), old_prio: 120, new_prio: 98 };
         assert_eq!(parsed("sched_pi_setprio", "comm=a pid=5 oldprio=120 newprio=98"), Ok(Some(lent)));
+        let object = parsed("object", "key=f8 kind=1 room=65536 call=1 ret=12 other=0");
+        let Ok(Some(SchedEvent::Object(call))) = object else { panic!("{object:?}") };
+        assert_eq!((call.key, call.amount, call.room, call.direction), (0xf8, 12, 65_536, Direction::Send));
+        let unknown = parsed("object", "key=f8 kind=99 room=0 call=1 ret=12 other=0");
+        assert_eq!(unknown, Ok(Some(SchedEvent::UnknownObject)));
+        let negative = parsed("object", "key=f8 kind=1 room=0 call=1 ret=-12 other=0");
+        assert_eq!(negative, Ok(Some(SchedEvent::UnknownObject)));
+        let cut = parsed("object", "key=f8 kind=1 room=0 call=1");
+        assert_eq!(cut, Err("key=HEX kind=N room=N call=N ret=N other=HEX"));
+        assert_eq!(parsed("object", "of another program"), Ok(None));
         assert_eq!(parsed("stranger", "busy=1"), Ok(Some(SchedEvent::Stranger { busy: true })));
         assert_eq!(parsed("stranger", "lazy=1"), Err("busy=0 or busy=1"));
         let ran = SchedEvent::StatRuntime { pid: Pid(5), runtime_ns: 67827 };

@@ -260,6 +260,9 @@ impl<'a> Deriver<'a> {
             SchedEvent::Affinity { pid, mask } => self.affinity(event.pid, pid, mask),
             SchedEvent::Polled => self.polled(event.pid),
             SchedEvent::ChildTaken => self.child_taken(event.pid),
+            SchedEvent::UnknownObject => {
+                self.count("event at an object of an unknown kind, by an unknown call or with a negative amount, left out", 1);
+            }
             SchedEvent::Stranger { busy } => self.stranger(cpu, busy),
             SchedEvent::StatRuntime { pid, runtime_ns } => {
                 if let Some(task) = self.tasks.find(pid) {
