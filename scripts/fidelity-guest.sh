@@ -1,22 +1,24 @@
 #!/bin/sh
 # Records the workloads of `schedlab validate` inside a guest, with the guest's own tracing, and replays each under the port
-# of the very same kernel: what differs is the model's, not the version's. One CPU; deterministic. The first time each run
-# takes some 25 s; later ones come from the cache. Writes a page and prints the table of docs/fidelity.md, for each kernel; those whose
-# tasks wake each other once more with their messages.
+# of the very same kernel: what differs is the model's, not the version's. Deterministic. The first time each run takes some
+# 25 s; later ones come from the cache. Writes a page and prints the table of docs/fidelity.md, for each kernel; those whose
+# tasks wake each other once more with their messages. CPUS=2: guests of two CPUs instead of one.
 # hackbench runs for 20 s: within 5 s its counts differ by 3 % from one phase of the tick to another.
-# Usage: scripts/fidelity-guest.sh [FOLDER] [SERIES...]
+# Usage: [CPUS=N] scripts/fidelity-guest.sh [FOLDER] [SERIES...]
 set -eu
 schedlab=${SCHEDLAB:-$(pwd)/target/release/schedlab}
+cpus=${CPUS:-1}
 out=${1:-out/fidelity-guest}
 [ $# -gt 0 ] && shift
 mkdir -p "$out"
 for series in "${@:-6.12 6.1}"; do for kernel in $series; do
     recordings='' with_messages=''
     while read -r name workload duration; do
-        "$schedlab" guest run "$workload" --kernel "$kernel" --duration "$duration" \
-            --recording "$out/$name-$kernel.dat" --json "$out/$name-$kernel.json"
-        recordings="$recordings $out/$name-$kernel.dat"
-        case $name in ping-pong | hackbench) with_messages="$with_messages $out/$name-$kernel.dat" ;; esac
+        file=$out/$name-$cpus-$kernel
+        "$schedlab" guest run "$workload" --kernel "$kernel" --cpus "$cpus" --duration "$duration" \
+            --recording "$file.dat" --json "$file.json"
+        recordings="$recordings $file.dat"
+        case $name in ping-pong | hackbench) with_messages="$with_messages $file.dat" ;; esac
     done <<W
 fairbench fairbench 20s
 responsebench responsebench 20s
@@ -34,9 +36,9 @@ W
     replay() {
         choice=$1
         shift
-        echo "kernel $kernel, --messages $choice"
+        echo "kernel $kernel, $cpus CPUs, --messages $choice"
         "$schedlab" fidelity "$@" --no-causes --messages "$choice" --costs none --sched "linux-$kernel" \
-            --html "$out/$kernel-$choice.html" --json "$out/$kernel-$choice.json"
+            --html "$out/$kernel-$cpus-$choice.html" --json "$out/$kernel-$cpus-$choice.json"
     }
     # shellcheck disable=SC2086 # lists of files
     replay none $recordings

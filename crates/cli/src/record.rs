@@ -128,7 +128,8 @@ pub(crate) fn record(args: &RecordArgs, ui: &Ui) -> Result<()> {
     if let Some(strangers) = strangers(&recorded) {
         ui.say(strangers);
     }
-    if let Some(objects) = args.objects {
+    // ftrace has none of them, and says so above
+    if let (Some(objects), CaptureMethod::Bpf { .. }) = (args.objects, &recorded.method) {
         ui.say(about_locks(objects));
     }
     if !args.command.is_empty() && recorded.ended == RecordEnd::Duration {

@@ -433,10 +433,11 @@ fn misbehaved(sched: &str, report: &ExitReport, warnings: &[String], last: &[Str
 
 fn deadlock(after: Span, waits: &[NamedWait]) -> String {
     const SHOWN: usize = 10;
-    let mut text = format!(
-        "the workload deadlocks after {after} of simulated time: the {} tasks that are left wait for each other\n",
-        waits.len()
-    );
+    let who = match waits.len() {
+        1 => "the task that is left waits for what nobody will do".to_string(),
+        nr => format!("the {nr} tasks that are left wait for each other"),
+    };
+    let mut text = format!("the workload deadlocks after {after} of simulated time: {who}\n");
     for NamedWait { sleeper, waits_for, .. } in waits.iter().take(SHOWN) {
         text.push_str(&format!("  {sleeper} waits for {waits_for}\n"));
     }

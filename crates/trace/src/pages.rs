@@ -162,7 +162,8 @@ impl<'f> Pages<'f> {
         }
         *chunk_at = start.offset;
         unpack(decompressor, packed, unpacked, content).map_err(|why| {
-            invalid(start, "a chunk of pages", why, &format!("zstd data of {unpacked} bytes"))
+            let damaged = format!("damaged ({why})");
+            invalid(start, "a chunk of pages", damaged, &format!("zstd data of {unpacked} bytes"))
         })?;
         Ok(true)
     }

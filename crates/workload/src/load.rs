@@ -135,7 +135,7 @@ pub enum LoadError {
         path: PathBuf,
     },
     /// Not for us.
-    #[error("{}: this is {found}, not a workload; {remedy}", path.display())]
+    #[error("{}: this is {found}, neither a workload nor a recording; {remedy}", path.display())]
     OtherFile {
         /// The file.
         path: PathBuf,

@@ -111,7 +111,7 @@ fn files_are_recognised_by_content() {
     for (content, says) in [
         (&b""[..], "is empty"),
         (b"\0\0\0\0\0", "nothing but zero bytes"),
-        (b"\x7fELF\x02", "a program, not a workload; record it"),
+        (b"\x7fELF\x02", "a program, neither a workload nor a recording; record it"),
         (b"\x1f\x8b\x08", "gzip-compressed"),
         (b"ARROW1\0\0", "logs are results"),
         (b"hello\nworld\n", "some other text"),

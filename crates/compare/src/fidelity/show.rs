@@ -81,6 +81,10 @@ pub(super) fn about_grain(fidelity: &Fidelity) -> String {
         return format!("{ks}; no wakeup of an idle CPU was recorded, so that no wait is too short to count");
     }
     let [was, is] = fidelity.within_grain().map(|share| 100.0 * share);
+    let shares = match fidelity.all.is_known() {
+        true => format!(" ({was:.0} % of the recorded ones, {is:.0} % of the replayed)"),
+        false => String::new(),
+    };
     let replay = match fidelity.takes_time {
         true => "the replay draws such times",
         false => "the simulated one takes no time",
@@ -88,7 +92,7 @@ pub(super) fn about_grain(fidelity: &Fidelity) -> String {
     let exact =
         fidelity.all.run_delay_ks(0).map_or(String::new(), |ks| format!(". Else run delay's is {ks:.3}"));
     format!(
-        "{ks}; waits of up to {} count as equal ({was:.0} % of the recorded ones, {is:.0} % of the replayed): so long the \
+        "{ks}; waits of up to {} count as equal{shares}: so long the \
          recorded kernel took from a wakeup to the switch on an idle CPU (9 of 10), and {replay}{exact}",
         time(fidelity.grain_ns)
     )

@@ -96,7 +96,7 @@ pub(crate) struct Programs {
 
 /// The threads of process 1, and whether a program has run while one of them had the CPU. Some kernels hide that process
 /// from programs: no event is seen as long as it has a CPU, not even the wakeups that interrupts bring meanwhile.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct FirstProcess {
     /// Ascending.
     pub threads: Vec<i32>,
@@ -644,4 +644,21 @@ fn attach_all(
         }
     }
     Ok(Taken { programs, switch, waking, made })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn process_1_is_seen_once_a_record_is_of_one_of_its_threads() {
+        let first = FirstProcess { threads: vec![1, 68, 75], ..FirstProcess::default() };
+        let record = |pid: i32| [&[7, 0, 0, 0][..], &pid.to_le_bytes(), &[0; 8]].concat();
+        [0, 2, 69, 76, -1].into_iter().for_each(|pid| first.look(&record(pid)));
+        first.look(&[7, 0, 0, 0, 1]);
+        assert!(!first.is_seen());
+        first.look(&record(68));
+        assert!(first.is_seen());
+        assert!(FirstProcess::find().threads.contains(&1), "every machine has one");
+    }
 }

@@ -151,7 +151,9 @@ fn section(file: &[u8], place: u64, id: u16) -> Result<(std::borrow::Cow<'_, [u8
                 if content.len() as u64 > unpacked { "more".to_string() } else { content.len().to_string() };
             Err(super::invalid(at, "the unpacked size of a section", value, &unpacked.to_string()))
         }
-        Err(error) => Err(super::invalid(start, "a packed section", error, "valid zstd data")),
+        Err(error) => {
+            Err(super::invalid(start, "a packed section", format!("damaged ({error})"), "valid zstd data"))
+        }
     }
 }
 
