@@ -8,7 +8,7 @@ use crate::ui::Ui;
 use clap::Args;
 use schedlab_compare::fidelity::{
     Cause, Fidelity, IdleExits, MatchBy, QUANTILES, Sample, Side, Variant, exits_of_idle,
-    first_stop_differences, json, page, table, terminal, wakeup_order,
+    first_stop_differences, json, page, placement, table, terminal, wakeup_order,
 };
 use schedlab_instruments::{LogProblem, summarize_seen};
 use schedlab_lab::{
@@ -583,6 +583,14 @@ fn follow(study: &Study<'_>, finished: &Finished, found: &mut Fidelity) -> Resul
         pair.first = difference;
     }
     found.order = Some(wakeup_order(truth, &finished.log).map_err(study.contradiction())?);
+    if found.cpus.iter().all(|cpus| *cpus > 1) {
+        let kept = |log: &dyn Log| {
+            let tasks = &log.header().tasks;
+            placement(log, |row| study.wanted.contains(&tasks[row as usize].pid))
+                .map_err(study.contradiction())
+        };
+        found.placement = Some([kept(truth)?, kept(&finished.log)?]);
+    }
     Ok(())
 }
 

@@ -17,6 +17,7 @@ mod causes;
 mod figures;
 mod order;
 mod page;
+mod placement;
 mod seeds;
 mod show;
 mod stops;
@@ -25,6 +26,7 @@ pub use causes::{Cause, Variant, taken_away};
 pub use figures::{Figures, IdleExits, QUANTILES, Side, exits_of_idle};
 pub use order::{WakeupOrder, wakeup_order};
 pub use page::{page, table};
+pub use placement::{Placement, placement};
 pub use seeds::{Sample, Spread};
 pub use show::{json, terminal};
 pub use stops::{Stop, StopDifference, first_stop_differences};
@@ -73,6 +75,8 @@ pub struct Fidelity {
     pub strangers: Option<String>,
     /// In which order wakeups came.
     pub order: Option<WakeupOrder>,
+    /// Where woken tasks ran, recorded and replayed, if there are several CPUs.
+    pub placement: Option<[Placement; 2]>,
     /// What was taken away, and what that left.
     pub variants: Vec<Variant>,
     /// The same replay with other seeds.
@@ -202,6 +206,7 @@ impl Fidelity {
             locks: None,
             strangers: None,
             order: None,
+            placement: None,
             variants: Vec::new(),
             samples: Vec::new(),
             warnings: Vec::new(),
@@ -248,6 +253,14 @@ impl Fidelity {
             });
             within as f64 / figures.run_delay.count().max(1) as f64
         })
+    }
+
+    /// Shares of the wakeups beside an idle CPU that were kept on the waker's, in per cent, and how many such there are;
+    /// `None`: there are none on a side.
+    pub fn kept(&self) -> Option<[(f64, u64); 2]> {
+        let [was, is] = self.placement?;
+        let of = |placement: Placement| Some((100.0 * placement.share()?, placement.wakeups));
+        Some([of(was)?, of(is)?])
     }
 
     /// Whether the replay's channels are recorded ones.

@@ -123,6 +123,13 @@ fn one(page: &mut Page, fidelity: &Fidelity) {
             "{share:.1} % of {pairs} pairs of wakeups come in the order in which they were recorded."
         ));
     }
+    if let Some([(was, nr), (is, nr_replayed)]) = fidelity.kept() {
+        let [nr, nr_replayed] = [nr, nr_replayed].map(count);
+        page.note(&format!(
+            "Of {nr} recorded wakeups by tasks beside an idle CPU {was:.1} % were kept on the waker's CPU, of \
+             {nr_replayed} replayed ones {is:.1} %."
+        ));
+    }
     if !fidelity.variants.is_empty() {
         page.part("Causes taken away");
         page.grid(&causes(fidelity));

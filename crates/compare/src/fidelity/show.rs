@@ -185,6 +185,11 @@ pub fn terminal(fidelity: &Fidelity, style: Style) -> String {
         let of = format!("of {} pairs", count(order.pairs));
         let _ = writeln!(text, "{:<28} {:>14} {share:>14}  {of}", "wakeup pairs in order", "");
     }
+    if let Some([(was, nr), (is, nr_replayed)]) = fidelity.kept() {
+        let [was, is] = [was, is].map(|share| format!("{share:.1} %"));
+        let of = format!("of {} and {} beside an idle CPU", count(nr), count(nr_replayed));
+        let _ = writeln!(text, "{:<28} {was:>14} {is:>14}  {of}", "kept on the waker's CPU");
+    }
     if let Some(verdict) = fidelity.verdict() {
         wrapped(&mut text, &verdict);
     }
@@ -355,6 +360,9 @@ pub fn json(fidelity: &Fidelity) -> Value {
             "pairs": order.pairs, "in_order": order.in_order, "recorded": order.wakeups[0],
             "replayed": order.wakeups[1],
         })),
+        "kept_on_wakers_cpu": fidelity.placement.map(|sides| sides.map(|placement| json!({
+            "wakeups_beside_idle": placement.wakeups, "kept": placement.kept,
+        }))),
         "seeds": fidelity.samples.len() + 1,
         "unknown_tasks": fidelity.unknown,
         "unseen_ns": fidelity.all.sides[0].unseen_ns,

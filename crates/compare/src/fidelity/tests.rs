@@ -236,6 +236,25 @@ fn where_no_task_is_known_nothing_is_the_same() {
     assert!(table(&[fidelity.clone(), fidelity]).to_text().contains("unknown"));
 }
 
+/// A wakes B on cpu0 while cpu1 idles: once B runs there, once on cpu0; the third time nothing idles.
+#[test]
+fn wakeups_beside_an_idle_cpu_are_kept_or_not() {
+    let log = log(
+        &["a", "b", "c"],
+        20,
+        "0 cpu0 new t0 cpu0\n0 cpu0 switch idle -> t0\n\
+         1000000 cpu0 waking t1 by t0\n1000000 cpu0 wakeup t1 cpu1\n1000000 cpu1 switch idle -> t1\n\
+         2000000 cpu1 switch t1 sleeping -> idle\n\
+         3000000 cpu0 waking t1 by t0\n3000000 cpu0 wakeup t1 cpu1\n3000000 cpu0 migrate t1 cpu1 -> cpu0\n\
+         4000000 cpu0 switch t0 sleeping -> t1\n5000000 cpu0 switch t1 sleeping -> idle\n\
+         6000000 cpu0 waking t0 by idle irq\n6000000 cpu0 wakeup t0 cpu0\n6000000 cpu0 switch idle -> t0\n\
+         7000000 cpu1 waking t2 by idle irq\n7000000 cpu1 wakeup t2 cpu1\n7000000 cpu1 switch idle -> t2\n\
+         8000000 cpu0 waking t1 by t0\n8000000 cpu0 wakeup t1 cpu0\n9000000 cpu0 switch t0 sleeping -> t1\n",
+    );
+    assert_eq!(placement(&log, |_| true).unwrap(), Placement { wakeups: 2, kept: 1 });
+    assert_eq!(placement(&log, |row| row == 0).unwrap().share(), None);
+}
+
 /// B waits for 1 ms on an idle CPU: somebody whom the recording hides had that, and it is no way out of idle.
 #[test]
 fn a_wait_for_somebody_hidden_is_no_way_out_of_idle() {

@@ -1,0 +1,92 @@
+//! Where do woken tasks run next, on their waker's CPU or on one that idles?
+//!
+//! ```text
+//!   cpu0   A runs, and wakes B          kept: B runs next on cpu0
+//!   cpu1   idle                         not kept: B runs next on cpu1
+//! ```
+//!
+//! Of a wakeup by a task beside an idle CPU there is a choice, and kernels choose differently. A kernel that packs tasks
+//! keeps sqlite's on the waker's CPU in 1,802 of 1,808 such wakeups, its replay by an unmodified 6.12 in 57 of 100.
+
+use schedlab_instruments::LogProblem;
+use schedlab_log::{Kind, Log, Observer, Record, Row, Run, Slots, Wait, WaitCause, replay};
+use schedlab_units::CpuId;
+
+/// Wakeups by tasks while another CPU than the waker's idled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Placement {
+    /// How many.
+    pub wakeups: u64,
+    /// After so many the woken task ran next on its waker's CPU.
+    pub kept: u64,
+}
+
+impl Placement {
+    /// Share that was kept, 0 to 1; `None`: there was no choice.
+    pub fn share(&self) -> Option<f64> {
+        (self.wakeups > 0).then(|| self.kept as f64 / self.wakeups as f64)
+    }
+}
+
+/// Looks where the tasks of a log ran after wakeups; `wanted` says which rows count.
+///
+/// # Errors
+/// [`LogProblem`] if the log cannot be read.
+pub fn placement(log: &dyn Log, wanted: impl Fn(u32) -> bool) -> Result<Placement, LogProblem> {
+    struct Watch {
+        busy: Vec<bool>,
+        waiting: Vec<u32>,
+        /// Each row's last waking: by a task, on this CPU.
+        woken_on: Vec<Option<CpuId>>,
+        /// Of rows that were woken beside an idle CPU: the waker's.
+        choice: Vec<Option<CpuId>>,
+        counts: Vec<bool>,
+        found: Placement,
+    }
+    impl Observer for Watch {
+        fn record(&mut self, record: &Record, kind: Kind, row: Option<Row>) {
+            if let (Kind::Waking, Some(row)) = (kind, row) {
+                let by_task = record.flags & 1 == 0 && self.busy[record.cpu as usize];
+                self.woken_on[row.index()] = by_task.then(|| CpuId(record.cpu.into()));
+            }
+        }
+        fn wait_begin(&mut self, row: Row, cpu: CpuId, cause: WaitCause) {
+            let waker = self.woken_on[row.index()].take();
+            let waker = waker.filter(|_| cause == WaitCause::Wakeup && self.counts[row.index()]);
+            let idles = |cpu: usize| !self.busy[cpu] && self.waiting[cpu] == 0;
+            let has_choice =
+                |waker: &CpuId| (0..self.busy.len()).any(|cpu| cpu != waker.index() && idles(cpu));
+            self.choice[row.index()] = waker.filter(has_choice);
+            self.waiting[cpu.index()] += 1;
+        }
+        fn wait_moved(&mut self, _row: Row, from: CpuId, to: CpuId) {
+            self.waiting[from.index()] -= 1;
+            self.waiting[to.index()] += 1;
+        }
+        fn wait_end(&mut self, wait: &Wait) {
+            self.waiting[wait.cpu.index()] -= 1;
+            if let Some(waker) = self.choice[wait.row.index()].take() {
+                self.found.wakeups += 1;
+                self.found.kept += u64::from(wait.cpu == waker);
+            }
+        }
+        fn run_begin(&mut self, _row: Row, cpu: CpuId) {
+            self.busy[cpu.index()] = true;
+        }
+        fn run_end(&mut self, run: &Run) {
+            self.busy[run.cpu.index()] = false;
+        }
+    }
+    let (slots, nr_cpus) = (Slots::new(log.header()), log.header().nr_cpus as usize);
+    let nr_tasks = log.header().tasks.len();
+    let mut watch = Watch {
+        busy: vec![false; nr_cpus],
+        waiting: vec![0; nr_cpus],
+        woken_on: vec![None; slots.len()],
+        choice: vec![None; slots.len()],
+        counts: (0..slots.len()).map(|row| row < nr_tasks && wanted(row as u32)).collect(),
+        found: Placement::default(),
+    };
+    replay(log, &slots, &mut watch)?;
+    Ok(watch.found)
+}
