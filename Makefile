@@ -40,7 +40,7 @@ port-back: build
 	@scripts/port-back.sh $(OUT)/port-back
 
 # Recordings and their replays side by side: the samples, and your own (RECORDINGS="a.dat b.dat"); docs/fidelity.md.
-SAMPLES := $(addprefix samples/,gzip compile hackbench kv interactive dependencies/pipeline dependencies/server)
+SAMPLES := $(addprefix samples/,gzip compile hackbench kv interactive dependencies/pipeline dependencies/server objects/nginx objects/nginx-1cpu objects/zstd-locks-1cpu)
 fidelity: build
 	@mkdir -p $(OUT)
 	@$(SCHEDLAB) fidelity $(SAMPLES) $(RECORDINGS) --html $(OUT)/fidelity.html

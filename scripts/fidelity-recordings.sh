@@ -151,7 +151,7 @@ for run in 1 2 3; do for cpus in 2 1; do
     fi
     objects=
 done; done
-for choice in "none" "inferred" "recorded --costs none" "recorded --strangers none" "recorded"; do
+for choice in "none" "inferred" "recorded --costs none" "recorded --strangers none" "recorded --affinity none" "recorded --seeds 9"; do
     echo "--messages $choice"
     # shellcheck disable=SC2086 # lists of files and options, which are above
     "$schedlab" fidelity $recorded --messages $choice --no-causes --html "$(printf %s "$choice" | tr -d " ").html" \

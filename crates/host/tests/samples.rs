@@ -62,12 +62,16 @@ const SAMPLES: &[(&str, &[&str])] = &[
     ("dependencies/pipeline-again", PIPELINE),
     ("dependencies/pipeline-1cpu", PIPELINE),
     ("dependencies/queue", &["queue"]),
+    ("objects/nginx", NGINX),
+    ("objects/nginx-1cpu", NGINX),
+    ("objects/zstd-locks-1cpu", &["zstd"]),
     ("dependencies/server", SERVER),
     ("dependencies/server-again", SERVER),
     // the server was there before anybody slept
     ("dependencies/server-1cpu", SERVER_WITHOUT_SLEEP),
 ];
 
+const NGINX: &[&str] = &["ab", "nginx", "sh", "sleep", "taskset"];
 const PIPELINE: &[&str] = &["pipeline.sh", "seq", "gzip", "md5sum"];
 const SERVER: &[&str] = &[
     "sleep",
