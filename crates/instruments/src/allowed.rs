@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 
 /// What is known of where a task may run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct May {
+pub struct May {
     /// Where it may run; if that is not known, where it may run at most.
     pub cpus: CpuSet,
     /// Whether that is known.
@@ -42,7 +42,7 @@ struct Task {
 }
 
 /// The whole machine's tasks. Kernel threads are bound to their CPUs by themselves and are not kept.
-pub(crate) struct Allowed {
+pub struct Allowed {
     everywhere: CpuSet,
     /// Per group; `None`: all CPUs.
     cpusets: Vec<Option<CpuSet>>,
@@ -56,6 +56,7 @@ pub(crate) struct Allowed {
 }
 
 impl Allowed {
+    /// As the header has it.
     pub fn new(header: &LogHeader) -> Allowed {
         let own: Vec<_> = header.tasks.iter().map(|task| (task.affinity.clone(), task.group)).collect();
         let is_hidden = header.hidden.has(Fact::Affinity);

@@ -38,6 +38,7 @@ mod verify;
 mod waited_for;
 mod wasted;
 
+pub use allowed::{Allowed, May};
 pub use causality::{Link, causality};
 pub use distribution::Distribution;
 pub use fair_share::{Due, FairShare, fair_share};

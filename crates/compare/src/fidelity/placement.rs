@@ -5,14 +5,14 @@
 //!   cpu1   idle                         not kept: B runs next on cpu1
 //! ```
 //!
-//! Of a wakeup by a task beside an idle CPU there is a choice, and kernels choose differently. A kernel that packs tasks
+//! Of a wakeup by a task beside an idle CPU that the sleeper may use there is a choice, and kernels choose differently. A kernel that packs tasks
 //! keeps sqlite's on the waker's CPU in 1,802 of 1,808 such wakeups, its replay by an unmodified 6.12 in 57 of 100.
 
-use schedlab_instruments::LogProblem;
+use schedlab_instruments::{Allowed, LogProblem};
 use schedlab_log::{Kind, Log, Observer, Record, Row, Run, Slots, Wait, WaitCause, replay};
 use schedlab_units::CpuId;
 
-/// Wakeups by tasks while another CPU than the waker's idled.
+/// Wakeups by tasks while another CPU than the waker's idled, on which the woken task may run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Placement {
     /// How many.
@@ -33,7 +33,9 @@ impl Placement {
 /// # Errors
 /// [`LogProblem`] if the log cannot be read.
 pub fn placement(log: &dyn Log, wanted: impl Fn(u32) -> bool) -> Result<Placement, LogProblem> {
-    struct Watch {
+    struct Watch<'a> {
+        slots: &'a Slots,
+        allowed: Allowed,
         busy: Vec<bool>,
         waiting: Vec<u32>,
         /// Each row's last waking: by a task, on this CPU.
@@ -43,8 +45,9 @@ pub fn placement(log: &dyn Log, wanted: impl Fn(u32) -> bool) -> Result<Placemen
         counts: Vec<bool>,
         found: Placement,
     }
-    impl Observer for Watch {
+    impl Observer for Watch<'_> {
         fn record(&mut self, record: &Record, kind: Kind, row: Option<Row>) {
+            self.allowed.record(record, kind, self.slots);
             if let (Kind::Waking, Some(row)) = (kind, row) {
                 let by_task = record.flags & 1 == 0 && self.busy[record.cpu as usize];
                 self.woken_on[row.index()] = by_task.then(|| CpuId(record.cpu.into()));
@@ -53,10 +56,10 @@ pub fn placement(log: &dyn Log, wanted: impl Fn(u32) -> bool) -> Result<Placemen
         fn wait_begin(&mut self, row: Row, cpu: CpuId, cause: WaitCause) {
             let waker = self.woken_on[row.index()].take();
             let waker = waker.filter(|_| cause == WaitCause::Wakeup && self.counts[row.index()]);
-            let idles = |cpu: usize| !self.busy[cpu] && self.waiting[cpu] == 0;
-            let has_choice =
-                |waker: &CpuId| (0..self.busy.len()).any(|cpu| cpu != waker.index() && idles(cpu));
-            self.choice[row.index()] = waker.filter(has_choice);
+            let may = waker.and_then(|_| self.allowed.may(row));
+            let idles = |cpu: CpuId| !self.busy[cpu.index()] && self.waiting[cpu.index()] == 0;
+            let others = may.iter().flat_map(|may| may.cpus.iter()).filter(|cpu| Some(*cpu) != waker);
+            self.choice[row.index()] = waker.filter(|_| others.into_iter().any(idles));
             self.waiting[cpu.index()] += 1;
         }
         fn wait_moved(&mut self, _row: Row, from: CpuId, to: CpuId) {
@@ -80,6 +83,8 @@ pub fn placement(log: &dyn Log, wanted: impl Fn(u32) -> bool) -> Result<Placemen
     let (slots, nr_cpus) = (Slots::new(log.header()), log.header().nr_cpus as usize);
     let nr_tasks = log.header().tasks.len();
     let mut watch = Watch {
+        slots: &slots,
+        allowed: Allowed::new(log.header()),
         busy: vec![false; nr_cpus],
         waiting: vec![0; nr_cpus],
         woken_on: vec![None; slots.len()],
