@@ -177,7 +177,10 @@ fn debug(opened: &Opened, (commands, batch): (&[String], bool)) -> Result<()> {
         let mut command = gdb::command(&gdb, batch);
         command.arg("-p").arg(pid.to_string()).arg("-x").arg(&helper).args(["-ex", "schedlab-next"]);
         for text in commands {
-            command.arg("-ex").arg(text);
+            command.arg("-ex").arg(format!("python then({})", json!(text)));
+        }
+        if batch {
+            command.args(["-ex", "python leave()"]);
         }
         command.status()
     };
