@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::engine::{self, Altered, End, Engine, Failure, Met, Prepared, abandon};
 use crate::memory::MemoryModel;
-use crate::object::Target;
+use crate::object::{HOOKS, Target};
 use crate::scenario::{Call, Scenario};
 use crate::schedule::Choice;
 use crate::story::Event;
@@ -148,15 +148,34 @@ fn prepare(target: &Target, scenario: &Scenario, calls: &[Call]) -> Result<Vec<P
         .map(|call| {
             let place = format!("{}:{}: '{}'", scenario.name, call.line, call.op);
             let found = target.ops.iter().position(|op| op.name == call.op);
-            let op = found.ok_or_else(|| format!("{place}, expected one of {}", known()))?;
+            let op = found.ok_or_else(|| match known() {
+                known if known.is_empty() => {
+                    format!("{place}: this target has no operation at all; {}", to_add(&call.op))
+                }
+                known => format!("{place}, expected one of {known}; {}", to_add(&call.op)),
+            })?;
             let wanted = target.ops[op].nr_args;
             if call.args.len() != wanted {
                 let help = &target.ops[op].help;
                 return Err(format!("{place} has {} arguments, expected {wanted}: {help}", call.args.len()));
             }
-            Ok(Prepared { op, args: call.args.clone() })
+            let words: Vec<String> = [call.op.clone()].into_iter().chain(args(call)).collect();
+            let place = format!("{}:{}: '{}'", scenario.name, call.line, words.join(" "));
+            Ok(Prepared { op, args: call.args.clone(), place })
         })
         .collect()
+}
+
+fn args(call: &Call) -> impl Iterator<Item = String> {
+    call.args.iter().map(i64::to_string)
+}
+
+/// What a target's author does about an operation that is not there.
+fn to_add(op: &str) -> String {
+    match HOOKS.contains(&op) {
+        true => format!("to have it, write the hook {op}() and add '.{op} = {op}' to RACE_TARGET(...)"),
+        false => format!("to have it, add {{ \"{op}\", ... }} to the table of '.ops' in RACE_TARGET(...)"),
+    }
 }
 
 fn programs(target: &Target, scenario: &Scenario) -> Result<Vec<Vec<Prepared>>, String> {
