@@ -117,7 +117,7 @@ impl Explored {
         self.redundant += redundant;
         self.is_complete = is_complete;
         for new in findings {
-            match self.findings.iter_mut().find(|old| old.kind == new.kind && old.text == new.text) {
+            match self.findings.iter_mut().find(|old| old.kind == new.kind && old.told_as == new.told_as) {
                 Some(old) => old.times += new.times,
                 None => self.findings.push(new),
             }
