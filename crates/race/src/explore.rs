@@ -269,7 +269,9 @@ impl Plan {
 
     /// Places of a finding.
     fn places(&self, sites: &[usize]) -> Vec<String> {
-        let frame = if self.compiled.is_whole() { Frame::OutOfHeaders } else { Frame::Innermost };
+        // of a file of one's own its headers say more than who calls what stands in them
+        let is_own = self.compiled.kernel.0.is_empty();
+        let frame = if is_own { Frame::Innermost } else { Frame::OutOfHeaders };
         places(&self.compiled.object, sites, frame)
     }
 
@@ -396,7 +398,7 @@ impl Plan {
         let mut codes: Vec<usize> = done.events.iter().map(|e| e.code).filter(|c| *c != 0).collect();
         codes.sort_unstable();
         codes.dedup();
-        let lines = places(&self.compiled.object, &codes, Frame::Innermost);
+        let lines = self.places(&codes);
         let lines = codes.iter().copied().zip(lines).collect();
         let names = done.names.into_iter().collect();
         let mut story = Story::new(done.events, scenario.clone(), names, lines);
