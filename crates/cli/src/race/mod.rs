@@ -202,7 +202,7 @@ impl RaceArgs {
             ),
         ];
         let threads = self.threads.given().map(|(name, given)| {
-            (name, given, self.threads.is_asked(), "threads of this machine: add --stress N or --cost")
+            (name, given, self.threads.is_asked(), "threads of this machine: add --stress or --cost")
         });
         own.into_iter()
             .chain(threads)
