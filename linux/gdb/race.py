@@ -4,7 +4,12 @@
 schedlab-next     go on to the next choice of the schedule: where another CPU goes on, or a store or load is late
 schedlab-point    go on to the next point of any CPU
 schedlab-where    which CPU is at which of its points
+
+Of a whole scheduler those of schedlab.py, too: schedlab-time, schedlab-cpus, schedlab-runqueue, schedlab-task,
+schedlab-domains.
 """
+
+import os
 
 import gdb
 
@@ -127,11 +132,38 @@ class Where(gdb.Command):
         print(said() if where else "no point has been reached")
 
 
+def then(command):
+    """Called by `schedlab race --debug`: a command for when a CPU has stopped. When the schedule is over nothing is left."""
+    global failed
+    if gdb.selected_inferior().pid == 0:
+        print("schedlab: the schedule is over; '%s' has nothing to look at" % command)
+        return
+    try:
+        gdb.execute(command)
+    except gdb.error as error:
+        failed = True
+        print("schedlab: %s: %s" % (command, error))
+
+
+def leave():
+    """Called by `schedlab race --debug --batch` at the end."""
+    if failed:
+        gdb.execute("quit 1")
+
+
+def commands_of_runs():
+    """What looks into the kernel object, by `schedlab linux debug`'s names."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "schedlab.py")
+    with open(path) as file:
+        exec(compile(file.read(), path, "exec"), {"__name__": "schedlab"})
+
+
 def begin():
     """Breakpoints, then the word for which the process waits. It stands in Rust code, whose words for types are others."""
     global noted
     gdb.execute("handle SIGVTALRM nostop noprint pass")
     if gdb.lookup_global_symbol("warp_leave") is not None:
+        commands_of_runs()
         Hold()
         noted = Noted()
     else:
@@ -144,6 +176,7 @@ def begin():
 
 
 noted = None
+failed = False
 try:
     begin()
 except gdb.error as error:

@@ -49,9 +49,10 @@ def this_cpu():
     return index if 0 <= index < int(evaluate("warp_boot_info.nr_cpus")) else 0
 
 
-def per_cpu(name, cpu):
+def per_cpu(name, cpu, kind):
+    """The type by its name: what is compiled for races has variables of each CPU without theirs."""
     address = int(evaluate("&" + name)) + int(evaluate("warp_cpus[%d].pcpu_off" % cpu))
-    return pointer(address, evaluate(name).type).dereference()
+    return pointer(address, gdb.lookup_type(kind)).dereference()
 
 
 def task_id(task):
@@ -133,7 +134,7 @@ class Runqueue(gdb.Command):
 
     def invoke(self, text, tty):
         number = int(text) if text.strip() else this_cpu()
-        rq = per_cpu("runqueues", number)
+        rq = per_cpu("runqueues", number, "struct rq")
         print("cpu%d: %d runnable (%d real-time, %d deadline), runs %s" % (
             number, int(rq["nr_running"]), int(rq["rt"]["rt_nr_running"]), int(rq["dl"]["dl_nr_running"]),
             task_words(rq["curr"])))
@@ -174,7 +175,7 @@ class Domains(gdb.Command):
 
     def invoke(self, text, tty):
         number = int(text) if text.strip() else this_cpu()
-        domain = per_cpu("runqueues", number)["sd"]
+        domain = per_cpu("runqueues", number, "struct rq")["sd"]
         if int(domain) == 0:
             print("cpu%d has none" % number)
         while int(domain) != 0:
@@ -265,9 +266,6 @@ def ended(event):
         refused = True
 
 
-gdb.events.exited.connect(ended)
-
-
 def stop_at(kind, task=IDLE, nth=1, from_ns=0, words=None):
     """Called by `schedlab linux debug`."""
     global asked, leaving
@@ -296,10 +294,13 @@ def leave():
         gdb.execute("quit 77")
 
 
-gdb.execute("set follow-fork-mode parent")
-Begins()
 Time()
 Cpus()
 Runqueue()
 Task()
 Domains()
+# race.py has these commands, too, and follows no run
+if __name__ == "__main__":
+    gdb.events.exited.connect(ended)
+    gdb.execute("set follow-fork-mode parent")
+    Begins()

@@ -25,6 +25,6 @@ struct task_struct *race_task(int cpu, unsigned long allowed);
 static inline unsigned long race_all(void) { return race_nr_cpus < 64 ? (1UL << race_nr_cpus) - 1 : ~0UL; }
 #define RACE_CPU_OF(arg) ({ \
 	if ((arg) < 0 || (arg) >= race_nr_cpus) \
-		race_refuse("there is no CPU %ld", (long)(arg)); \
+		race_refuse("there is no CPU %ld; expected 0 to %d", (long)(arg), race_nr_cpus - 1); \
 	(int)(arg); })
 #endif

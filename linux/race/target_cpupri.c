@@ -57,7 +57,7 @@ static long set(int self, const long *args, int nr_args)
 	int priority = args[1];
 
 	if (priority < 0 || priority > 99)
-		race_refuse("there is no real-time priority %d", priority);
+		race_refuse("there is no real-time priority %d; expected 0 (none) to 99", priority);
 	race_lock(&race_rq_locks[cpu]);
 	if (priority < seen[cpu].now)
 		lowered |= 1U << cpu;

@@ -162,7 +162,7 @@ fn own(dir: &Path, name: &str, hook: &str) -> String {
     path.to_str().unwrap().to_owned()
 }
 
-/// Of the explorer each is a finding, status 1: a crash, a deadlock, a loop without end, what a check says.
+/// Of the explorer each is a finding, status 1: a crash, a deadlock, a loop without end, an exit, what a check says.
 /// What ends the explorer's own process is none: nothing is known of the target then.
 #[test]
 fn every_finding_ends_with_1_and_only_a_lost_explorer_with_3() {
@@ -182,7 +182,10 @@ fn every_finding_ends_with_1_and_only_a_lost_explorer_with_3() {
     ] {
         ends(&explored(name, &format!("{before}\n{HEAD} {body}")).0, 1, text);
     }
-    let (lost, path) = explored("leaves", &format!("void _exit(int);\n{HEAD} _exit(0); }}"));
+    let (ended, path) = explored("leaves", &format!("void _exit(int);\n{HEAD} _exit(0); }}"));
+    ends(&ended, 1, "crash: the target ends its process: _exit()");
+    // exit_group() itself is nobody's function
+    let (lost, _) = explored("goes", &format!("long syscall(long, ...);\n{HEAD} return syscall(231, 0); }}"));
     ends(&lost, 3, "the process that runs the target was lost: it ended with status 0");
     ends(&schedlab(&["race", &path, "--stress", "2", "--cycles", "200"]), 3, "before its threads were done");
 }

@@ -28,7 +28,7 @@ struct engine {
 	void (*unlock)(u32 *lock, void *code);
 	void (*relax)(void *code);
 	void (*sleep)(u32 what, int cpu, void *code);
-	void (*fail)(u32 kind, const char *text);
+	void (*fail)(u32 kind, const char *text, void *code);
 	void (*note)(const char *text);
 	int (*cpu)(void);
 	void *(*alloc)(u64 bytes, void *code);
@@ -138,10 +138,28 @@ HIDDEN void __tsan_atomic_signal_fence(int mo) { (void)mo; }
 		va_start(args, format);						\
 		vsnprintf(text, sizeof(text), format, args);			\
 		va_end(args);							\
-		E.fail(kind, text);						\
+		E.fail(kind, text, CODE);					\
 		__builtin_unreachable();					\
 	}
 FAIL(race_fail, 0) FAIL(race_warn, 1) FAIL(race_refuse, 2)
+/* what would end the process, and with it the search: a finding of the call that asks for it */
+#define ENDS(name, parameter, words)						\
+	HIDDEN __attribute__((noreturn)) void name(parameter)			\
+	{									\
+		E.fail(3, "the target ends its process: " words, CODE);		\
+		__builtin_unreachable();					\
+	}
+ENDS(exit, int status, "exit()") ENDS(_exit, int status, "_exit()") ENDS(_Exit, int status, "_Exit()")
+ENDS(quick_exit, int status, "quick_exit()") ENDS(abort, void, "abort()")
+HIDDEN __attribute__((noreturn)) void __assert_fail(const char *what, const char *file, unsigned int line, const char *function)
+{
+	char text[512];
+
+	(void)file, (void)line, (void)function;
+	snprintf(text, sizeof(text), "assertion '%s' fails", what);
+	E.fail(3, text, CODE);
+	__builtin_unreachable();
+}
 HIDDEN void race_note(const char *format, ...)
 {
 	char text[256];

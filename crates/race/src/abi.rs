@@ -34,6 +34,7 @@ pub(crate) const ORDER_FULL: u32 = 3;
 /// What a failure is: `E.fail`'s first argument.
 pub(crate) const FAIL_WARN: u32 = 1;
 pub(crate) const FAIL_REFUSE: u32 = 2;
+pub(crate) const FAIL_ENDS: u32 = 3;
 
 pub(crate) type Alone = Option<unsafe extern "C" fn()>;
 pub(crate) type Hook = Option<unsafe extern "C" fn(c_int, c_long) -> c_long>;
@@ -86,7 +87,7 @@ pub(crate) struct Table {
     pub(crate) unlock: extern "C" fn(usize, usize),
     pub(crate) relax: extern "C" fn(usize),
     pub(crate) sleep: extern "C" fn(u32, c_int, usize),
-    pub(crate) fail: extern "C" fn(u32, *const c_char),
+    pub(crate) fail: extern "C" fn(u32, *const c_char, usize),
     pub(crate) note: extern "C" fn(*const c_char),
     pub(crate) cpu: extern "C" fn() -> c_int,
     pub(crate) alloc: extern "C" fn(usize, usize) -> usize,

@@ -437,6 +437,13 @@ pub fn own_target(path: &Path, defines: &[String]) -> Result<Compiled, RaceError
     objects.push(object);
     let to = dir.path().join("own.so");
     link(&objects, &to, &path.display().to_string())?;
+    if !crate::object::is_target(&to) {
+        return Err(RaceError::Refused(format!(
+            "{} has no RACE_TARGET(...), which says what is called: #include <schedlab_race.h>, and end the file with \
+             RACE_TARGET(.name = \"...\", .find = find, .scenario = \"...\"); samples/race/lowest.c has one",
+            path.display()
+        )));
+    }
     let key = sum(&[
         &included(path, dir.path(), defines)?,
         defines.join("\n").as_bytes(),

@@ -96,6 +96,8 @@ pub(crate) struct Prepared {
     /// Index into the target's operations.
     pub(crate) op: usize,
     pub(crate) args: Vec<c_long>,
+    /// `FILE:LINE: 'set 0 10'`.
+    pub(crate) place: String,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -115,6 +117,8 @@ struct Cpu {
     owed: u32,
     /// The event of a store that is being made, from 1; 0: none.
     stored: usize,
+    /// Which of its calls it makes; alone: of the first ones.
+    call: usize,
 }
 
 #[derive(Clone, Copy)]
@@ -278,10 +282,12 @@ impl Engine {
             };
             ptr::write((*engine).target.table, table);
             (*engine).service = Service::Init;
+            (*engine).is_running = true;
             alone(engine);
+            (*engine).is_running = false;
             match (*engine).end.take() {
                 None => {}
-                Some(End::Bad(failure)) => return Err(failure.text),
+                Some(End::Bad(failure)) => return Err(format!("the target's init(): {}", failure.text)),
                 Some(End::Refused(text)) => return Err(text),
                 Some(_) => return Err("init() did not end".into()),
             }
@@ -736,6 +742,7 @@ extern "C" fn cpu_entry() -> ! {
                 let call = &(&(*e).programs)[cpu][n];
                 (call.op, call.args.as_ptr(), call.args.len())
             };
+            begins(e, n);
             (*e).tell(Happened::Begin { call: n }, 0);
             (*e).cpus[cpu].last = 0;
             let result = invoke(e, op, cpu, args, nr_args);
@@ -767,6 +774,12 @@ extern "C" fn cpu_entry() -> ! {
         point(e, Pending { kind: StepKind::Over, ..Pending::default() });
         unreachable!("a CPU goes on after its end")
     }
+}
+
+/// The running CPU, or who runs alone, begins its nth call.
+unsafe fn begins(e: *mut Engine, n: usize) {
+    // SAFETY: as above.
+    unsafe { (*e).cpus[(*e).cur].call = n };
 }
 
 unsafe fn invoke(e: *mut Engine, op: usize, cpu: usize, args: *const c_long, nr_args: usize) -> i64 {
@@ -811,6 +824,7 @@ extern "C" fn service_entry() -> ! {
                         let call = &(&(*e).first)[n];
                         (call.op, call.args.as_ptr(), call.args.len())
                     };
+                    begins(e, n);
                     invoke(e, op, 0, args, nr_args);
                 }
                 call((*e).target.begin);
@@ -889,13 +903,25 @@ impl Engine {
         } else {
             code
         };
-        self.end = Some(End::Bad(Failure { kind, text, sites: vec![code] }));
+        let sites = if code == 0 { Vec::new() } else { vec![code] };
+        self.end = Some(End::Bad(Failure { kind, text, sites }));
         true
     }
 
     /// The stack on which the target runs, from its lowest byte to one past its last.
     pub(crate) fn stack(&self) -> std::ops::Range<usize> {
         self.stacks.range(self.cur)
+    }
+
+    /// What a call refuses, with the call.
+    fn refused(&self, text: &str) -> String {
+        let calls = match (self.cur, self.service) {
+            (cpu, _) if cpu < CPUS_MAX => self.programs.get(cpu),
+            (_, Service::Start) => Some(&self.first),
+            _ => None,
+        };
+        let call = calls.and_then(|calls| calls.get(self.cpus[self.cur].call));
+        call.map_or_else(|| text.to_owned(), |call| format!("{}: {text}", call.place))
     }
 
     /// What changes as long as there is progress.
@@ -1265,13 +1291,15 @@ extern "C" fn sleep(what: u32, other: c_int, code: usize) {
     }
 }
 
-extern "C" fn fail(kind: u32, text: *const c_char) {
+extern "C" fn fail(kind: u32, text: *const c_char, code: usize) {
     let e = engine();
     // SAFETY: as above; a text that ends in 0.
     unsafe {
         let text = CStr::from_ptr(text).to_string_lossy().into_owned();
         if kind == abi::FAIL_REFUSE {
-            (*e).end = Some(End::Refused(text));
+            (*e).end = Some(End::Refused((*e).refused(&text)));
+        } else if kind == abi::FAIL_ENDS {
+            (*e).end = Some(End::Bad(Failure { kind: "crash", text, sites: vec![code] }));
         } else {
             let kind = if kind == abi::FAIL_WARN { "warn" } else { "invariant" };
             (*e).stop(kind, text);

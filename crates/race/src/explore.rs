@@ -17,7 +17,9 @@ use crate::story::Story;
 use crate::strategy::Strategy;
 use crate::study::any_cpu;
 use crate::whole::known::KnownRace;
-use crate::worker::{Done, Found, Job, Offer, RACES, Task, receive, send, written};
+use crate::worker::{
+    ALWAYS_TRIES, Done, Found, Job, Offer, RACES, Task, is_endless, may_be_of_absence, receive, send, written,
+};
 
 /// What is explored, and how.
 #[derive(Clone, Debug)]
@@ -115,7 +117,7 @@ impl Explored {
         self.redundant += redundant;
         self.is_complete = is_complete;
         for new in findings {
-            match self.findings.iter_mut().find(|old| old.kind == new.kind && old.text == new.text) {
+            match self.findings.iter_mut().find(|old| old.kind == new.kind && old.told_as == new.told_as) {
                 Some(old) => old.times += new.times,
                 None => self.findings.push(new),
             }
@@ -195,6 +197,23 @@ pub(crate) fn merged(
 }
 
 impl Finding {
+    /// Whether it is a call that does not return, without a point. Each schedule that shows it takes seconds, so the
+    /// first one ends the search of its scenario.
+    pub fn is_endless(&self) -> bool {
+        is_endless(&self.kind, &self.told_as)
+    }
+
+    /// Whether both say the same. Accesses that nothing orders are others if their lines are.
+    pub fn is_same(&self, other: &Finding) -> bool {
+        let lines = |finding: &Finding| {
+            let mut lines = finding.sites.clone();
+            lines.sort();
+            lines
+        };
+        let is_race = self.kind == "race";
+        self.kind == other.kind && self.text == other.text && (!is_race || lines(self) == lines(other))
+    }
+
     /// Of a race of a whole scheduler: the code of its accesses, from the begin of the text.
     fn pair(&self) -> Option<(u64, u64)> {
         let (a, b) = if self.kind == "race" { self.told_as.split_once(' ')? } else { return None };
@@ -250,7 +269,9 @@ impl Plan {
 
     /// Places of a finding.
     fn places(&self, sites: &[usize]) -> Vec<String> {
-        let frame = if self.compiled.is_whole() { Frame::OutOfHeaders } else { Frame::Innermost };
+        // of a file of one's own its headers say more than who calls what stands in them
+        let is_own = self.compiled.kernel.0.is_empty();
+        let frame = if is_own { Frame::Innermost } else { Frame::OutOfHeaders };
         places(&self.compiled.object, sites, frame)
     }
 
@@ -294,6 +315,9 @@ impl Plan {
         if self.compiled.is_whole() {
             return self.shrink_whole(finding);
         }
+        if finding.is_endless() {
+            return Ok(finding.clone());
+        }
         let task = Task::Shrink {
             choices: finding.choices.clone(),
             kind: finding.kind.clone(),
@@ -303,13 +327,20 @@ impl Plan {
         let (Some(found), Some(scenario)) = (done.findings.pop(), done.scenario) else {
             return Ok(finding.clone());
         };
-        let shrunk = self.smaller(self.finding(found, &scenario))?;
+        let of_absence = may_be_of_absence(&found);
+        let shrunk = self.smaller(self.finding(found, &scenario), of_absence)?;
         Ok(Finding { first_schedule: finding.first_schedule, times: finding.times, ..shrunk })
     }
 
     /// The same schedule with fewer CPUs and fewer calls before all others, as far as the finding stays.
-    fn smaller(&self, finding: Finding) -> Result<Finding, RaceError> {
+    fn smaller(&self, finding: Finding, of_absence: bool) -> Result<Finding, RaceError> {
         let mut best = finding;
+        let is_always = |scenario: &Scenario| -> Result<bool, RaceError> {
+            let (kind, text) = (best.kind.clone(), best.told_as.clone());
+            let task = Task::Always { schedules: ALWAYS_TRIES, kind, text };
+            Ok(ask(&self.job(Some(scenario), task))?.is_always)
+        };
+        let may_vanish = of_absence && !is_always(&best.scenario)?;
         let shows = |scenario: &Scenario| -> Result<bool, RaceError> {
             // a target may refuse so few CPUs
             let task = Task::Replay { choices: best.choices.clone() };
@@ -332,7 +363,7 @@ impl Plan {
         while at < scenario.first.len() {
             let mut fewer = scenario.clone();
             fewer.first.remove(at);
-            match shows(&fewer)? {
+            match shows(&fewer)? && !(may_vanish && is_always(&fewer)?) {
                 true => scenario = fewer,
                 false => at += 1,
             }
@@ -367,7 +398,7 @@ impl Plan {
         let mut codes: Vec<usize> = done.events.iter().map(|e| e.code).filter(|c| *c != 0).collect();
         codes.sort_unstable();
         codes.dedup();
-        let lines = places(&self.compiled.object, &codes, Frame::Innermost);
+        let lines = self.places(&codes);
         let lines = codes.iter().copied().zip(lines).collect();
         let names = done.names.into_iter().collect();
         let mut story = Story::new(done.events, scenario.clone(), names, lines);
@@ -416,7 +447,7 @@ impl Plan {
         choices: &[Choice],
         finding: &Finding,
     ) -> Result<Option<Choice>, RaceError> {
-        if self.compiled.is_whole() {
+        if self.compiled.is_whole() || finding.is_endless() {
             return Ok(None);
         }
         for n in (0..choices.len()).rev() {

@@ -64,7 +64,10 @@ pub enum RaceError {
         expected: String,
     },
     /// No such target.
-    #[error("there is no target '{asked}'; there are {known}, or a C file of your own (docs/race.md)")]
+    #[error(
+        "there is no target '{asked}'; there are {known}, a whole scheduler (linux-6.12), a C file of your own (.c), \
+         and a litmus test of the kernel's (.litmus); docs/race.md has more"
+    )]
     Target {
         /// What was asked for.
         asked: String,

@@ -182,6 +182,13 @@ impl Target {
     }
 }
 
+/// Whether an object has what [`Target::load`] looks for first.
+pub(crate) fn is_target(path: &Path) -> bool {
+    let Ok(bytes) = std::fs::read(path) else { return false };
+    let Ok(file) = object::File::parse(&*bytes) else { return false };
+    file.dynamic_symbols().any(|s| s.is_definition() && s.name() == Ok("schedlab_race_target"))
+}
+
 /// Objects of data by address, size and name.
 fn names(path: &Path) -> Vec<(usize, usize, String)> {
     let Ok(bytes) = std::fs::read(path) else { return Vec::new() };
@@ -195,22 +202,27 @@ fn names(path: &Path) -> Vec<(usize, usize, String)> {
     names
 }
 
+/// Hooks that a scenario can name.
+pub(crate) const HOOKS: [&str; 8] =
+    ["preempt", "finish", "find", "enqueue", "dequeue", "pull_preempt", "pull_finish", "pull_find"];
+
 /// The paper's hooks, then the target's own operations.
 ///
 /// # Safety
 /// The structure is as the header says.
 unsafe fn operations(target: &abi::Target) -> Vec<Operation> {
     let mut all = Vec::new();
-    for (name, hook, help) in [
-        ("preempt", target.preempt, "KEY: this CPU's first task has this key now"),
-        ("finish", target.finish, "KEY: that task has ended, the next one has this key; -1: none"),
-        ("find", target.find, "KEY: the CPU for a task with this key"),
-        ("enqueue", target.enqueue, "KEY: into this CPU's ready queue"),
-        ("dequeue", target.dequeue, "KEY: out of this CPU's ready queue"),
-        ("pull_preempt", target.pull_preempt, "KEY: this CPU's second task has this key now"),
-        ("pull_finish", target.pull_finish, "KEY: that task has gone, the next one has this key; -1: none"),
-        ("pull_find", target.pull_find, "KEY: the CPU whose second task goes before this key; -1: any"),
-    ] {
+    let hooks = [
+        (target.preempt, "KEY: this CPU's first task has this key now"),
+        (target.finish, "KEY: that task has ended, the next one has this key; -1: none"),
+        (target.find, "KEY: the CPU for a task with this key"),
+        (target.enqueue, "KEY: into this CPU's ready queue"),
+        (target.dequeue, "KEY: out of this CPU's ready queue"),
+        (target.pull_preempt, "KEY: this CPU's second task has this key now"),
+        (target.pull_finish, "KEY: that task has gone, the next one has this key; -1: none"),
+        (target.pull_find, "KEY: the CPU whose second task goes before this key; -1: any"),
+    ];
+    for (name, (hook, help)) in HOOKS.into_iter().zip(hooks) {
         if let Some(hook) = hook {
             all.push(Operation {
                 name: name.into(),

@@ -151,6 +151,48 @@ fn near_switches(rows: &[Row]) -> BTreeSet<usize> {
     shown
 }
 
+/// The longest round of a loop that is known as one, in lines.
+const ROUND: usize = 12;
+/// So few lines are not folded.
+const FEW: usize = 8;
+
+/// Rounds of a loop that pass the same places as the rounds around them: the first of these lines, and how many. The
+/// first round and the last one are shown.
+fn folded(rows: &[Row]) -> Vec<(usize, usize)> {
+    let is_alike = |a: &Row, b: &Row| {
+        a.cpu == b.cpu
+            && a.place == b.place
+            && a.holds == b.holds
+            && b.before.is_empty()
+            && !b.place.is_empty()
+    };
+    let mut all = Vec::new();
+    let mut at = 0;
+    while at < rows.len() {
+        let is_whole = |round: usize| {
+            rows[at..rows.len().min(at + round)]
+                .windows(2)
+                .all(|two| two[1].cpu == two[0].cpu && two[1].before.is_empty())
+        };
+        let alike = |round: usize| {
+            (at + round..rows.len()).take_while(|n| is_alike(&rows[n - round], &rows[*n])).count() / round
+        };
+        // as a loop's rounds: the shortest that the most lines are made of
+        let best = (1..=ROUND)
+            .filter(|round| is_whole(*round))
+            .map(|round| (alike(round) * round, round))
+            .max_by_key(|(lines, round)| (*lines, std::cmp::Reverse(*round)));
+        match best {
+            Some((lines, round)) if lines >= round + FEW => {
+                all.push((at + round, lines - round));
+                at += round + lines;
+            }
+            _ => at += 1,
+        }
+    }
+    all
+}
+
 /// A line of the story.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
@@ -369,7 +411,15 @@ impl Story {
             text.push_str(&format!("{:<WIDTH$}", format!("cpu{cpu}")));
         }
         text.push_str("source\n");
-        for row in &rows {
+        let folded = folded(&rows);
+        for (number, row) in rows.iter().enumerate() {
+            if let Some((_, left_out)) = folded.iter().find(|(first, _)| *first == number) {
+                let indent = " ".repeat(WIDTH * row.cpu);
+                text.push_str(&format!("{:>6}  {indent}... {left_out} lines as these\n", ""));
+            }
+            if folded.iter().any(|(first, left_out)| (*first..first + left_out).contains(&number)) {
+                continue;
+            }
             if !row.before.is_empty() {
                 let line = format!("- - {} ", row.before);
                 let rest = (WIDTH * self.nr_cpus()).saturating_sub(line.len()) / 2;
@@ -445,6 +495,30 @@ impl Story {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rounds_of_a_loop_are_folded() {
+        let row = |place: &str| Row {
+            cpu: 0,
+            at: 0,
+            is_switch: false,
+            what: String::new(),
+            place: place.into(),
+            holds: Vec::new(),
+            before: String::new(),
+        };
+        let rows = |places: &str| places.chars().map(|c| row(&c.to_string())).collect::<Vec<_>>();
+        // ten rounds of two lines: the first and the last are left
+        let loops = rows(&format!("x{}y", "ab".repeat(10)));
+        assert_eq!(folded(&loops), [(3, 16)]);
+        assert_eq!(folded(&rows("abababab")), []);
+        // another CPU goes on within
+        let mut broken = rows(&"a".repeat(16));
+        broken[8].before = "cpu1 goes on".into();
+        assert_eq!(folded(&broken), []);
+        broken.extend(rows(&"a".repeat(10)));
+        assert_eq!(folded(&broken), [(9, 16)]);
+    }
 
     #[test]
     fn a_long_page_begins_with_the_lines_around_switches() {

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::engine::{self, Altered, End, Engine, Failure, Met, Prepared, abandon};
 use crate::memory::MemoryModel;
-use crate::object::Target;
+use crate::object::{HOOKS, Target};
 use crate::scenario::{Call, Scenario};
 use crate::schedule::Choice;
 use crate::story::Event;
@@ -38,6 +38,8 @@ pub(crate) enum Task {
     Replay { choices: Vec<Choice> },
     /// One, under gdb: it begins when gdb is there.
     Watch { choices: Vec<Choice> },
+    /// Whether so many schedules all show a finding, the one without any preemption among them.
+    Always { schedules: u64, kind: String, text: String },
     /// Fewer calls, fewer choices, the same finding.
     Shrink { choices: Vec<Choice>, kind: String, text: String },
 }
@@ -96,6 +98,8 @@ pub(crate) struct Done {
     pub(crate) barriers: Vec<Met>,
     pub(crate) offers: Vec<Offer>,
     pub(crate) scenario: Option<Scenario>,
+    /// Of [`Task::Always`]: every schedule shows the finding.
+    pub(crate) is_always: bool,
     pub(crate) own_scenario: Option<String>,
 }
 
@@ -144,15 +148,34 @@ fn prepare(target: &Target, scenario: &Scenario, calls: &[Call]) -> Result<Vec<P
         .map(|call| {
             let place = format!("{}:{}: '{}'", scenario.name, call.line, call.op);
             let found = target.ops.iter().position(|op| op.name == call.op);
-            let op = found.ok_or_else(|| format!("{place}, expected one of {}", known()))?;
+            let op = found.ok_or_else(|| match known() {
+                known if known.is_empty() => {
+                    format!("{place}: this target has no operation at all; {}", to_add(&call.op))
+                }
+                known => format!("{place}, expected one of {known}; {}", to_add(&call.op)),
+            })?;
             let wanted = target.ops[op].nr_args;
             if call.args.len() != wanted {
                 let help = &target.ops[op].help;
                 return Err(format!("{place} has {} arguments, expected {wanted}: {help}", call.args.len()));
             }
-            Ok(Prepared { op, args: call.args.clone() })
+            let words: Vec<String> = [call.op.clone()].into_iter().chain(args(call)).collect();
+            let place = format!("{}:{}: '{}'", scenario.name, call.line, words.join(" "));
+            Ok(Prepared { op, args: call.args.clone(), place })
         })
         .collect()
+}
+
+fn args(call: &Call) -> impl Iterator<Item = String> {
+    call.args.iter().map(i64::to_string)
+}
+
+/// What a target's author does about an operation that is not there.
+fn to_add(op: &str) -> String {
+    match HOOKS.contains(&op) {
+        true => format!("to have it, write the hook {op}() and add '.{op} = {op}' to RACE_TARGET(...)"),
+        false => format!("to have it, add {{ \"{op}\", ... }} to the table of '.ops' in RACE_TARGET(...)"),
+    }
 }
 
 fn programs(target: &Target, scenario: &Scenario) -> Result<Vec<Vec<Prepared>>, String> {
@@ -203,6 +226,9 @@ fn carry_out(job: &Job) -> Result<Done, String> {
             unsafe { (*engine).is_watched = true };
             engine::watch()?;
             done.findings.extend(replay(engine, choices)?);
+        }
+        Task::Always { schedules, kind, text } => {
+            done.is_always = is_always(engine, job, *schedules, (kind, text))?;
         }
         Task::Shrink { choices, kind, text } => {
             let (found, scenario) = shrink(engine, job, scenario, choices, (kind, text))?;
@@ -294,7 +320,14 @@ fn explore(
     // an ordinary schedule: how long one is, and which barriers it meets
     // SAFETY: as in `carry_out`.
     unsafe { (*engine).count_barriers(true) };
-    replay(engine, &[])?;
+    if let Some(found) = replay(engine, &[])?.filter(|f| is_endless(&f.kind, &f.text)) {
+        // each schedule would take as long, and would say the same: the first process says it
+        if first == 0 {
+            done.schedules = 1;
+            done.findings.push(found);
+        }
+        return Ok(());
+    }
     // SAFETY: as above.
     let length = unsafe { (*engine).steps() };
     let is_exhaustive = job.strategy.is_exhaustive();
@@ -329,7 +362,8 @@ fn explore(
                     Some(known) => known.times += 1,
                     None => done.findings.push(found(me, failure, index)),
                 }
-                if is_enough(&done.findings) {
+                let last = done.findings.iter().any(|f| is_endless(&f.kind, &f.text));
+                if last || is_enough(&done.findings) {
                     return Ok(());
                 }
             }
@@ -341,6 +375,43 @@ fn explore(
         }
     }
     Ok(())
+}
+
+/// Whether a finding is a call that comes to no end, which takes seconds to see.
+pub(crate) fn is_endless(kind: &str, text: &str) -> bool {
+    kind == "livelock" && text == ENDLESS
+}
+
+/// A search that draws.
+fn drawn(strategy: Strategy) -> Strategy {
+    if strategy.is_exhaustive() { Strategy::Random } else { strategy }
+}
+
+/// Schedules by which a finding is taken for one of every order.
+pub(crate) const ALWAYS_TRIES: u64 = 300;
+
+/// Whether a finding may come of a call that is not there, rather than of the order of those that are: nobody goes on,
+/// or it was seen when all was over.
+pub(crate) fn may_be_of_absence(found: &Found) -> bool {
+    matches!(found.kind.as_str(), "lost_wakeup" | "deadlock" | "livelock") || found.sites.is_empty()
+}
+
+/// Whether every schedule shows the finding: the one without any preemption, and so many that are drawn.
+fn is_always(
+    engine: *mut Engine,
+    job: &Job,
+    schedules: u64,
+    (kind, text): (&str, &str),
+) -> Result<bool, String> {
+    let is_it = |f: &Found| f.kind == kind && f.text == text;
+    if !replay(engine, &[])?.is_some_and(|f| is_it(&f)) {
+        return Ok(false);
+    }
+    let job = Job { strategy: drawn(job.strategy), ..job.clone() };
+    let mut some = Done::default();
+    explore(engine, &job, (0, 1, schedules), &|found| !found.iter().all(is_it), &mut some)?;
+    let times: u64 = some.findings.iter().filter(|f| is_it(f)).map(|f| f.times).sum();
+    Ok(times == some.schedules + some.redundant)
 }
 
 /// Random schedules that are tried on a scenario with a call less.
@@ -387,15 +458,18 @@ fn shrink(
         );
     };
     let mut scenario = scenario.clone();
-    // fewer calls
-    let random = if job.strategy.is_exhaustive() { Strategy::Random } else { job.strategy };
+    // fewer calls; without the one that wakes, every order would lose the wakeup, which is another finding
+    let random = drawn(job.strategy);
+    let may_vanish = may_be_of_absence(&best) && !is_always(engine, job, ALWAYS_TRIES, (kind, text))?;
     for cpu in 0..scenario.cpus.len() {
         let mut call = 0;
         while call < scenario.cpus[cpu].len() {
             let mut fewer = scenario.clone();
             fewer.cpus[cpu].remove(call);
             use_scenario(&fewer)?;
-            match meets(engine, job, random, TRIES, (kind, text))? {
+            let hit = meets(engine, job, random, TRIES, (kind, text))?;
+            let is_other = hit.is_some() && may_vanish && is_always(engine, job, ALWAYS_TRIES, (kind, text))?;
+            match hit.filter(|_| !is_other) {
                 Some(hit) => (best, scenario) = (hit, fewer),
                 None => call += 1,
             }
@@ -449,6 +523,9 @@ pub(crate) fn written(scenario: &Scenario) -> String {
     text
 }
 
+/// The finding of a call that does not return.
+const ENDLESS: &str = "code that does not come back, without a point";
+
 /// Signals that bad code brings.
 const CRASHES: [(libc::c_int, &str); 4] = [
     (libc::SIGSEGV, "a bad pointer (SIGSEGV)"),
@@ -470,7 +547,8 @@ extern "C" fn on_signal(signal: libc::c_int, _info: *mut libc::siginfo_t, contex
     // SAFETY: the kernel's description of where we were; the engine is this thread's, which stands still.
     unsafe {
         let context = &mut *context.cast::<libc::ucontext_t>();
-        let code = context.uc_mcontext.gregs[libc::REG_RIP as usize] as usize;
+        // sites are return addresses, which stand behind what they name; this one stands on it
+        let code = context.uc_mcontext.gregs[libc::REG_RIP as usize] as usize + 1;
         let (kind, text) = if signal == libc::SIGVTALRM {
             let (number, steps) = if e.is_null() { (0, 0) } else { (*e).progress() };
             let before = [SEEN[0].swap(number, Ordering::Relaxed), SEEN[1].swap(steps, Ordering::Relaxed)];
@@ -482,7 +560,7 @@ extern "C" fn on_signal(signal: libc::c_int, _info: *mut libc::siginfo_t, contex
                 return;
             }
             STILL.store(0, Ordering::Relaxed);
-            ("livelock", "code that does not come back, without a point")
+            ("livelock", ENDLESS)
         } else {
             let named = CRASHES.iter().find(|(number, _)| *number == signal);
             ("crash", named.map_or("a signal", |(_, text)| text))

@@ -2,11 +2,11 @@
 
 use schedlab_linux::BuiltKernel;
 use schedlab_linux::build::{self, BuildOptions};
-use schedlab_race::compile::{self, kernel_target};
+use schedlab_race::compile::{self, kernel_target, own_target};
 use schedlab_race::explore::Plan;
 use schedlab_race::seeded;
 use schedlab_race::study::{self, Change};
-use schedlab_race::{MemoryModel, Strategy};
+use schedlab_race::{MemoryModel, Scenario, Strategy};
 
 /// More switches than these nobody wants to read: half of the findings have fewer, or as many.
 const MEDIAN_PREEMPTIONS: u32 = 4;
@@ -64,6 +64,74 @@ fn findings_of_seeded_bugs_shrink_to_four_preemptions_or_fewer() {
     let median = preemptions[preemptions.len() / 2];
     println!("median {median} of {preemptions:?}");
     assert!(median <= MEDIAN_PREEMPTIONS);
+}
+
+/// A C file with a macro MENDED: shrunk, and what the mended file does in the shrunk scenario.
+fn shrunk_and_mended(body: &str, scenario: &str) -> (Scenario, usize) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("made.c");
+    let scenario = scenario.replace('\n', "\\n");
+    let text = format!(
+        "#include <schedlab_race.h>\n#include <stdatomic.h>\n{body}\n\
+         RACE_TARGET(.name = \"made\", .ops = ops, .scenario = \"{scenario}\");\n"
+    );
+    std::fs::write(&path, text).unwrap();
+    let plan = |defines: &[String]| Plan {
+        compiled: own_target(&path, defines).unwrap(),
+        model: MemoryModel::Sc,
+        strategy: Strategy::Mix,
+        seed: 1,
+        schedules: 3000,
+        jobs: 2,
+        findings: 10,
+        from: 0,
+        aside: Vec::new(),
+        without: Vec::new(),
+        races: false,
+    };
+    let buggy = plan(&[]);
+    let own = Scenario::parse("own", &buggy.describe().unwrap().1.unwrap()).unwrap();
+    let finding = buggy.explore(&own).unwrap().findings.remove(0);
+    let shrunk = buggy.shrink(&finding).unwrap().scenario;
+    let mended = plan(&["MENDED".to_owned()]);
+    assert_eq!(mended.explore(&own).unwrap().findings, []);
+    let found = mended.explore(&shrunk).unwrap().findings.len();
+    (shrunk, found)
+}
+
+/// Without the call that wakes, or stores what is waited for, every order loses the wakeup: that is another finding,
+/// which no mended file is without.
+#[test]
+fn what_somebody_waits_for_is_not_shrunk_away() {
+    let idle = "static _Atomic int work, sleeping[RACE_CPUS_MAX];
+static long give(int cpu, const long *x, int n)
+{ work += 1; for (int i = 0; i < RACE_CPUS_MAX; i++) if (sleeping[i]) { race_wake(i); break; } return 0; }
+#ifdef MENDED
+#define SAY(cpu) sleeping[cpu] = 1; if (work) { sleeping[cpu] = 0; race_awake(); break; }
+#else
+#define SAY(cpu) if (work) { race_awake(); break; } sleeping[cpu] = 1;
+#endif
+static long take(int cpu, const long *x, int n)
+{ while (!work) { race_will_sleep(); SAY(cpu) race_sleep(); sleeping[cpu] = 0; } work -= 1; return 0; }
+static const struct race_op ops[] = { { \"give\", give, \"\", 0 }, { \"take\", take, \"\", 0 }, { } };";
+    let looped = "static volatile int waiting, go;
+static long wait(int cpu, const long *x, int n) { waiting = 1; while (!go) race_relax(); return 0; }
+#ifdef MENDED
+static long tell(int cpu, const long *x, int n) { go = 1; return 0; }
+#else
+static long tell(int cpu, const long *x, int n) { if (waiting) go = 1; return 0; }
+#endif
+static const struct race_op ops[] = { { \"wait\", wait, \"\", 0 }, { \"tell\", tell, \"\", 0 }, { } };";
+    for (body, scenario, calls) in [
+        (idle, "cpus 2\ncpu0 give\ncpu1 take\n", 2),
+        (looped, "cpus 2\ncpu0 wait\ncpu1 tell\n", 2),
+        // calls before all others give as well
+        (idle, "cpus 2\nfirst give\ncpu0 give\ncpu1 take; take\n", 2),
+    ] {
+        let (shrunk, found) = shrunk_and_mended(body, scenario);
+        assert!(shrunk.nr_calls() >= calls, "{}", shrunk.text);
+        assert_eq!(found, 0, "{}", shrunk.text);
+    }
 }
 
 /// Each barrier that the audit calls needed comes with a schedule that shows it again.

@@ -22,7 +22,7 @@ pub(super) fn into_kernel(target: &str, name: &str, args: &RaceArgs, ui: &Ui) ->
     let placed = match &args.tree {
         Some(tree) => into_tree(path, &args.define, tree).map_err(fault)?,
         None => {
-            let kernel = kernel(&args.kernel, ui)?;
+            let kernel = kernel(args.kernel(), ui)?;
             into_copy(path, &args.define, &kernel, name).map_err(fault)?
         }
     };

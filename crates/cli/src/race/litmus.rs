@@ -5,8 +5,9 @@ use crate::failure::{Failure, Result};
 use crate::output;
 use crate::ui::Ui;
 use schedlab_linux::build::herd::herd7;
-use schedlab_race::litmus::export;
+use schedlab_race::explore::Explored;
 use schedlab_race::litmus::herd::{Axioms, Herd, Verdict};
+use schedlab_race::litmus::{Litmus, export};
 use schedlab_race::story::Story;
 use schedlab_stdx::limits::{SOURCE_BYTES_MAX, read_text};
 use std::path::Path;
@@ -33,8 +34,23 @@ pub(super) fn herd(target: &str, args: &RaceArgs, ui: &Ui) -> Result<()> {
     }
     let text = read_text(Path::new(target), SOURCE_BYTES_MAX)
         .map_err(|e| Failure::Input(format!("{target}: {e}; give a litmus test of the kernel's")))?;
-    let (verdict, who) = ask(&text, &args.kernel, Axioms::Kernel, ui)?;
+    let (verdict, who) = ask(&text, args.kernel(), Axioms::Kernel, ui)?;
     ui.say(format!("{who}: {}", verdict.observation));
+    Ok(())
+}
+
+/// By order alone no store is late: says so if nothing was seen, and herd7's verdict is another one or not known.
+pub(super) fn hint(target: &str, all: &[Explored], ui: &Ui) -> Result<()> {
+    let text = read_text(Path::new(target), SOURCE_BYTES_MAX)
+        .map_err(|e| Failure::Input(format!("{target}: {e}; give a litmus test of the kernel's")))?;
+    let verdict = Litmus::parse(target, &text).map_err(fault)?.verdict;
+    let is_seen = all.iter().any(|explored| !explored.findings.is_empty());
+    if !is_seen && verdict != "Never" {
+        let theirs = if verdict.is_empty() { "not in the file".to_owned() } else { format!("'{verdict}'") };
+        ui.say(format!(
+            "note: under --model sc no store is late, and herd7's verdict is {theirs}; --model lkmm explores them"
+        ));
+    }
     Ok(())
 }
 

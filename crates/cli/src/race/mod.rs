@@ -65,18 +65,18 @@ pub(crate) struct RaceArgs {
     /// a kernel's litmus test (.litmus).
     #[arg(value_name = "TARGET", required_unless_present_any = ["replay", "scoreboard", "header"])]
     target: Option<String>,
-    /// Of which kernel: a version, or a name given by 'linux add'; built if it is not there.
-    #[arg(long, value_name = "NAME", default_value = "6.12")]
-    kernel: String,
+    /// Of which kernel: a version, or a name given by 'linux add'; built if it is not there (default: 6.12).
+    #[arg(long, value_name = "NAME")]
+    kernel: Option<String>,
     /// What a load may see.
     #[arg(long, value_enum, default_value = "sc")]
     model: ModelName,
     /// Which orders are tried.
     #[arg(long, value_enum, default_value = "mix")]
     strategy: StrategyName,
-    /// Of pct: how many order constraints a bug may need.
-    #[arg(long, value_name = "D", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=8))]
-    depth: u32,
+    /// Of pct: how many order constraints a bug may need (default: 3).
+    #[arg(long, value_name = "D", value_parser = clap::value_parser!(u32).range(1..=8))]
+    depth: Option<u32>,
     /// Of exhaustive: at most so many preemptions; under a weak model, early stores and old loads count, too.
     #[arg(long, value_name = "N")]
     preemptions: Option<u32>,
@@ -100,7 +100,7 @@ pub(crate) struct RaceArgs {
     /// yours; reverse:FIX.patch takes a fix back.
     #[arg(long, value_name = "NAME|FILE")]
     seeded: Option<String>,
-    /// A macro for the C file.
+    /// A macro for the C file; with --replay: beside those of the schedule.
     #[arg(short = 'D', long = "define", value_name = "NAME[=VALUE]")]
     define: Vec<String>,
     /// Is each barrier, acquire and release needed? Take them out and move them (default --model lkmm).
@@ -168,6 +168,64 @@ impl RaceArgs {
     fn schedules(&self) -> u64 {
         self.schedules.unwrap_or(SCHEDULES)
     }
+
+    /// The kernel's name.
+    fn kernel(&self) -> &str {
+        self.kernel.as_deref().unwrap_or("6.12")
+    }
+
+    /// Options that were given and would do nothing: the first one, and what it goes with. clap lets those pass whose
+    /// companion cannot stand beside what else was given.
+    fn in_vain(&self) -> Option<(&'static str, &'static str)> {
+        let target = self.target.as_deref().unwrap_or_default();
+        let is_replayed = self.replay.is_some();
+        let is_whole = target.starts_with(schedlab_race::whole::PREFIX);
+        let is_own = target.ends_with(".c");
+        let takes_kernel = !is_replayed && !is_whole && (!is_own || self.into_kernel.is_some());
+        let is_exhaustive = matches!(self.strategy, StrategyName::Exhaustive);
+        let is_pct = matches!(self.strategy, StrategyName::Pct);
+        let own = [
+            ("--expect", self.expect.is_some(), is_replayed, "--replay FILE"),
+            ("--litmus", self.litmus.is_some(), is_replayed, "--replay FILE"),
+            ("--debug", self.debug, is_replayed, "--replay FILE"),
+            ("--scenario", self.scenario.is_some(), !is_replayed, "a target: a schedule has its own"),
+            ("--seeded", self.seeded.is_some(), !is_replayed, "a target: a schedule has its own"),
+            ("--races", self.races, is_replayed || is_whole, "a whole scheduler, as linux-6.12"),
+            ("--preemptions", self.preemptions.is_some(), is_exhaustive, "--strategy exhaustive"),
+            ("--depth", self.depth.is_some(), is_pct, "--strategy pct"),
+            ("--define", !self.define.is_empty(), is_own || is_replayed, "a C file of your own"),
+            (
+                "--kernel",
+                self.kernel.is_some(),
+                takes_kernel,
+                "cpupri, cpudl, a litmus test, or --into-kernel",
+            ),
+        ];
+        let threads = self.threads.given().map(|(name, given)| {
+            (name, given, self.threads.is_asked(), "threads of this machine: add --stress or --cost")
+        });
+        own.into_iter()
+            .chain(threads)
+            .find(|(_, given, has_use, _)| *given && !has_use)
+            .map(|(name, _, _, companion)| (name, companion))
+    }
+}
+
+/// What can be refused before anything is compiled.
+fn refuse(args: &RaceArgs, target: &str) -> Result<()> {
+    if args.audit && !compile::KERNEL_TARGETS.iter().any(|(name, _)| *name == target) {
+        let known = compile::KERNEL_TARGETS.map(|(name, _)| name).join(" or ");
+        return Err(Failure::Input(format!("--audit takes {known}, not {target}")));
+    }
+    let wanted = args.scenario.as_deref().filter(|name| !Path::new(name).is_file());
+    let Some(name) = wanted.filter(|_| !study::is_file(target)) else { return Ok(()) };
+    let is_whole = target.starts_with(schedlab_race::whole::PREFIX);
+    let all = compile::scenarios(if is_whole { "linux" } else { target }).map_err(fault)?;
+    if all.is_empty() || all.iter().any(|scenario| scenario.name == name) {
+        return Ok(());
+    }
+    let known = all.iter().map(|s| s.name.as_str()).collect::<Vec<_>>().join(", ");
+    Err(fault(RaceError::Scenario { target: target.to_owned(), asked: name.to_owned(), known }))
 }
 
 /// An error of the explorer, with whose fault it is.
@@ -188,6 +246,11 @@ pub(crate) fn race(args: &RaceArgs, ui: &Ui) -> Result<()> {
         print!("{}", compile::HEADER);
         return Ok(());
     }
+    if let Some((option, companion)) = args.in_vain() {
+        return Err(Failure::Input(format!(
+            "{option} goes with {companion}; here it would do nothing: leave it out"
+        )));
+    }
     if let Some(path) = &args.replay {
         return replay::replay(path, args, ui);
     }
@@ -198,26 +261,22 @@ pub(crate) fn race(args: &RaceArgs, ui: &Ui) -> Result<()> {
             false => scoreboard::scoreboard(args, ui),
         };
     }
-    if let Some(option) = args.threads.in_vain() {
-        return Err(Failure::Input(format!(
-            "{option} says where tasks of threads come from, and no threads are asked for: add --stress or --cost"
-        )));
-    }
     if args.threads.is_asked() {
         return threads::threads(target, args, ui);
     }
     if let Some(name) = &args.into_kernel {
         return into_kernel::into_kernel(target, name, args, ui);
     }
+    refuse(args, target)?;
     let seeded = match (&args.seeded, args.audit) {
         (None, true) => audit::mended(target, ui)?,
         (named, _) => named.clone(),
     };
-    let compiled = compiled((target, &args.define), &args.kernel, seeded.as_deref(), ui)?;
+    let compiled = compiled((target, &args.define), args.kernel(), seeded.as_deref(), ui)?;
     let plan = plan(args, compiled)?;
     let scenarios = scenarios(&plan, target, args.scenario.as_deref(), ui)?;
     if args.audit {
-        let as_it_is = self::compiled((target, &args.define), &args.kernel, None, ui)?;
+        let as_it_is = self::compiled((target, &args.define), args.kernel(), None, ui)?;
         let as_it_is = Plan { compiled: as_it_is, ..plan.clone() };
         return audit::audit(&plan, &as_it_is, &scenarios, args, ui);
     }
@@ -229,6 +288,9 @@ pub(crate) fn race(args: &RaceArgs, ui: &Ui) -> Result<()> {
         true => whole::explore(&plan, &scenarios, args.schedules, ui)?,
         false => explore(&plan, &scenarios, ui)?,
     };
+    if target.ends_with(".litmus") && plan.model == MemoryModel::Sc {
+        litmus::hint(target, &all, ui)?;
+    }
     result::report(args, &plan, &scenarios, all, started.elapsed(), ui)
 }
 
@@ -237,7 +299,7 @@ fn explore(plan: &Plan, scenarios: &[Scenario], ui: &Ui) -> Result<Vec<Explored>
     let target = &plan.compiled.name;
     let step = ui.step(format!("exploring {target}"));
     let one = |scenario: &Scenario| {
-        step.now(format!("exploring {target}: {}", scenario.name));
+        step.now(format!("exploring {target}: {}", result::label(&scenario.name)));
         plan.explore(scenario).map_err(fault)
     };
     scenarios.iter().map(one).collect()
@@ -308,7 +370,7 @@ fn plan(args: &RaceArgs, compiled: Compiled) -> Result<Plan> {
     let strategy = match args.strategy {
         StrategyName::Mix => Strategy::Mix,
         StrategyName::Random => Strategy::Random,
-        StrategyName::Pct => Strategy::Pct(args.depth),
+        StrategyName::Pct => Strategy::Pct(args.depth.unwrap_or(3)),
         StrategyName::Pos => Strategy::Pos,
         StrategyName::Conflict => Strategy::Conflict,
         StrategyName::Exhaustive => args.preemptions.map_or(Strategy::Dpor, Strategy::Bounded),
@@ -354,6 +416,10 @@ fn scenarios(plan: &Plan, target: &str, wanted: Option<&str>, ui: &Ui) -> Result
         let (offers, own) = plan.describe().map_err(fault)?;
         match own {
             Some(text) => Ok(vec![Scenario::parse(&format!("{target}'s scenario"), &text).map_err(fault)?]),
+            None if offers.is_empty() => Err(Failure::Input(format!(
+                "{target} says nothing that can be called: give RACE_TARGET(...) a hook ('.find = find'), or a table \
+                 of operations ('.ops = ops'), and a '.scenario' of their calls"
+            ))),
             None => {
                 let ops: Vec<String> = offers.iter().map(|o| format!("  {} {}", o.name, o.help)).collect();
                 Err(Failure::Input(format!(
@@ -382,5 +448,76 @@ fn scenarios(plan: &Plan, target: &str, wanted: Option<&str>, ui: &Ui) -> Result
             all.into_iter().find(|s| s.name == name).map(|s| vec![s]).ok_or_else(|| fault(missing))
         }
         None => all(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: RaceArgs,
+    }
+
+    fn in_vain(line: &str) -> Option<&'static str> {
+        let words = ["race"].into_iter().chain(line.split_whitespace());
+        Line::try_parse_from(words).unwrap().args.in_vain().map(|(name, _)| name)
+    }
+
+    #[test]
+    fn an_option_that_would_do_nothing_is_refused() {
+        for (line, name) in [
+            ("cpupri --races", "--races"),
+            ("cpupri --expect none", "--expect"),
+            ("cpupri --litmus x", "--litmus"),
+            ("cpupri --debug", "--debug"),
+            ("cpupri --cycles 5", "--cycles"),
+            ("cpupri --period 5ms", "--period"),
+            ("cpupri --paced", "--paced"),
+            ("cpupri --arrive 5", "--arrive"),
+            ("cpupri --cpus 1", "--cpus"),
+            ("cpupri --from x", "--from"),
+            ("cpupri --preemptions 3", "--preemptions"),
+            ("cpupri --depth 2", "--depth"),
+            ("cpupri -D X", "--define"),
+            ("linux-6.12 --kernel 7.2", "--kernel"),
+            ("--replay x.race --scenario raise", "--scenario"),
+        ] {
+            assert_eq!(in_vain(line), Some(name), "{line}");
+        }
+        for line in [
+            "cpupri --kernel 6.1 --strategy exhaustive --preemptions 3",
+            "cpupri --strategy pct --depth 2",
+            "linux-6.12 --races",
+            "--replay x.race --races --expect none --schedules 10 -D MENDED",
+            "cpudl --stress 2 --cycles 5 --period 5ms --paced --cpus 1",
+            "cpudl --cost --run-times 1ms --deadlines 1ms-2ms",
+            "own.c -D X",
+            "own.c --into-kernel mine --kernel 6.1",
+            "sb.litmus --herd --kernel 6.1",
+            "--scoreboard --kernel 6.1",
+        ] {
+            assert_eq!(in_vain(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_before_anything_is_compiled() {
+        let refused = |target: &str, line: &str| {
+            let words = ["race", target].into_iter().chain(line.split_whitespace());
+            let args = Line::try_parse_from(words).unwrap().args;
+            match refuse(&args, target) {
+                Err(Failure::Input(text)) => text,
+                _ => String::new(),
+            }
+        };
+        assert!(refused("linux-6.12", "--audit").contains("--audit takes cpupri or cpudl, not linux-6.12"));
+        assert!(refused("linux-6.12", "--scenario nosuch").contains("linux-6.12 has no scenario 'nosuch'"));
+        assert!(refused("cpupri", "--scenario nosuch").contains("cpupri has no scenario 'nosuch'"));
+        assert_eq!(refused("linux-6.12", "--scenario wakeup"), "");
+        assert_eq!(refused("cpupri", "--audit"), "");
     }
 }

@@ -33,8 +33,21 @@ struct Opened {
     is_foreign: bool,
 }
 
+/// A schedule names a file as it was typed, seen from where that was. If there is none from here, the one beside the
+/// schedule is meant.
+fn beside(schedule: &Path, target: &str) -> Option<String> {
+    let named = Path::new(target);
+    if !study::is_file(target) || named.exists() {
+        return None;
+    }
+    let folder = schedule.parent()?;
+    let near = [Some(folder.join(named)), named.file_name().map(|name| folder.join(name))];
+    near.into_iter().flatten().find(|path| path.is_file()).map(|path| path.display().to_string())
+}
+
+/// `defines`: macros beside those of the schedule.
 fn open(
-    path: &Path,
+    (path, defines): (&Path, &[String]),
     make_plan: &dyn Fn(Compiled) -> Result<Plan>,
     takes_foreign: bool,
     ui: &Ui,
@@ -43,8 +56,11 @@ fn open(
     let text = read_text(path, RACE_BYTES_MAX)
         .map_err(|e| Failure::Input(format!("{name}: {e}; give a file that 'race' wrote")))?;
     let schedule = Schedule::parse(&name, &text).map_err(fault)?;
+    let beside = beside(path, &schedule.target);
+    let target = beside.as_deref().unwrap_or(&schedule.target);
     let seeded = Some(schedule.seeded.as_str()).filter(|s| !s.is_empty());
-    let compiled = compiled((&schedule.target, &schedule.defines), &schedule.kernel, seeded, ui)?;
+    let defines = [&schedule.defines, defines].concat();
+    let compiled = compiled((target, &defines), &schedule.kernel, seeded, ui)?;
     let is_foreign = compiled.key != schedule.object;
     if is_foreign && !takes_foreign {
         return Err(fault(RaceError::Foreign {
@@ -84,11 +100,11 @@ pub(crate) fn debug_schedule(path: &Path, gdb: (&[String], bool), ui: &Ui) -> Re
             races: false,
         })
     };
-    debug(&open(path, &plan, false, ui)?, gdb)
+    debug(&open((path, &[]), &plan, false, ui)?, gdb)
 }
 
 pub(super) fn replay(path: &Path, args: &RaceArgs, ui: &Ui) -> Result<()> {
-    let opened = open(path, &|compiled| plan(args, compiled), args.expect.is_some(), ui)?;
+    let opened = open((path, &args.define), &|compiled| plan(args, compiled), args.expect.is_some(), ui)?;
     if args.debug {
         return debug(&opened, (&args.gdb_commands, args.batch));
     }
@@ -176,12 +192,34 @@ fn debug(opened: &Opened, (commands, batch): (&[String], bool)) -> Result<()> {
     let start = |pid: u32| {
         let mut command = gdb::command(&gdb, batch);
         command.arg("-p").arg(pid.to_string()).arg("-x").arg(&helper).args(["-ex", "schedlab-next"]);
+        // a text in JSON is one in Python
         for text in commands {
-            command.arg("-ex").arg(text);
+            command.arg("-ex").arg(format!("python then({})", json!(text)));
+        }
+        if batch {
+            command.args(["-ex", "python leave()"]);
         }
         command.status()
     };
     let Opened { plan, scenario, schedule, .. } = opened;
     let status = plan.watch(scenario, &schedule.choices, start).map_err(fault)?;
     gdb::ended(status)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_was_moved_is_looked_for_beside_the_schedule() {
+        let dir = tempfile::tempdir().unwrap();
+        let schedule = dir.path().join("own-1.race");
+        std::fs::write(dir.path().join("own.c"), "").unwrap();
+        let near = dir.path().join("own.c").display().to_string();
+        assert_eq!(beside(&schedule, "own.c"), Some(near.clone()));
+        assert_eq!(beside(&schedule, "/nowhere/at/all/own.c"), Some(near.clone()));
+        assert_eq!(beside(&schedule, &near), None);
+        assert_eq!(beside(&schedule, "other.c"), None);
+        assert_eq!(beside(&schedule, "cpupri"), None);
+    }
 }

@@ -7,6 +7,7 @@ use crate::ui::Ui;
 use schedlab_race::compile::Compiled;
 use schedlab_race::explore::{Explored, Finding, Plan};
 use schedlab_race::study::{self, Explained};
+use schedlab_race::whole::known::KnownRace;
 use schedlab_race::{Choice, ChoiceKind, MemoryModel, Scenario};
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -18,6 +19,42 @@ struct ReportedFinding {
     scenario: String,
     file: Option<PathBuf>,
     weak_only: bool,
+    /// Other scenarios, or places, that show the same, and how often.
+    also: Vec<(String, u64)>,
+}
+
+/// What is found in unmodified kernels, and does no harm.
+#[derive(PartialEq, Eq)]
+struct Reason {
+    text: String,
+    place: String,
+    reason: String,
+}
+
+impl Reason {
+    fn of(known: &Explained) -> Reason {
+        let Explained { text, place, reason, .. } = known.clone();
+        Reason { text, place, reason }
+    }
+
+    fn of_race(known: &KnownRace) -> Reason {
+        let KnownRace { function, line, reason, .. } = known.clone();
+        let text = format!("nothing orders what {function}() does, and another access");
+        Reason { text, place: format!("{function}(), '{line}'"), reason }
+    }
+}
+
+/// Adds up how often each reason was met.
+fn count(explained: &mut Vec<(Reason, u64)>, reason: Reason, times: u64) {
+    match explained.iter_mut().find(|(known, _)| *known == reason) {
+        Some((_, known)) => *known += times,
+        None => explained.push((reason, times)),
+    }
+}
+
+/// A file's name without its folders, as a label in a table.
+pub(super) fn label(scenario: &str) -> &str {
+    scenario.rsplit('/').next().unwrap_or(scenario)
 }
 
 /// The reasons that findings of this target may have.
@@ -39,19 +76,17 @@ pub(super) fn report(
 ) -> Result<()> {
     let known = known(plan)?;
     let is_known = |f: &Finding| known.iter().find(|k| k.is(f));
-    let mut explained: Vec<(Explained, u64)> = Vec::new();
+    let mut explained: Vec<(Reason, u64)> = Vec::new();
     let mut reported: Vec<ReportedFinding> = Vec::new();
     let step = ui.step("shrinking");
     for explored in &all {
         for finding in &explored.findings {
             if let Some(reason) = is_known(finding) {
-                match explained.iter_mut().find(|(r, _)| r == reason) {
-                    Some((_, times)) => *times += finding.times,
-                    None => explained.push((reason.clone(), finding.times)),
-                }
+                count(&mut explained, Reason::of(reason), finding.times);
                 continue;
             }
-            if reported.iter().any(|t| t.finding.text == finding.text && t.finding.kind == finding.kind) {
+            if let Some(first) = reported.iter_mut().find(|t| t.finding.is_same(finding)) {
+                first.also.push((explored.scenario.clone(), finding.times));
                 continue;
             }
             step.now(format!("shrinking: {}", finding.text));
@@ -67,7 +102,11 @@ pub(super) fn report(
                 scenario: explored.scenario.clone(),
                 file: None,
                 weak_only,
+                also: Vec::new(),
             });
+        }
+        for (race, times) in &explored.explained {
+            count(&mut explained, Reason::of_race(race), *times);
         }
     }
     drop(step);
@@ -116,7 +155,7 @@ fn as_json(
     plan: &Plan,
     all: &[Explored],
     reported: &[ReportedFinding],
-    explained: &[(Explained, u64)],
+    explained: &[(Reason, u64)],
 ) -> Value {
     let compiled = &plan.compiled;
     let findings = reported.iter().map(|t| {
@@ -126,6 +165,7 @@ fn as_json(
             "first_schedule": f.first_schedule, "times": f.times,
             "sites": f.sites, "preemptions": f.preemptions, "choices": f.choices.len(),
             "schedule": t.file.as_ref().map(|p| p.display().to_string()), "weak_only": t.weak_only,
+            "also": t.also.iter().map(|(name, times)| json!({"scenario": name, "times": times})).collect::<Vec<_>>(),
         })
     });
     let scenarios = all.iter().map(|e| {
@@ -134,8 +174,8 @@ fn as_json(
             "redundant": e.redundant, "findings": e.findings.len(),
         })
     });
-    let reason = |(known, times): &(Explained, u64)| {
-        let Explained { place, text, reason, .. } = known;
+    let reason = |(known, times): &(Reason, u64)| {
+        let Reason { place, text, reason } = known;
         json!({"site": place, "text": text, "reason": reason, "times": times})
     };
     json!({
@@ -150,6 +190,16 @@ fn as_json(
 
 fn counted(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
+fn shrunk_to(finding: &Finding, is_whole: bool) -> String {
+    let calls = counted(finding.scenario.nr_calls(), "call");
+    let preemptions = counted(finding.preemptions as usize, "preemption");
+    match (finding.is_endless(), is_whole) {
+        (true, _) => format!("not shrunk: {calls}, {preemptions}"),
+        (false, true) => format!("shrunk to {preemptions}"),
+        (false, false) => format!("shrunk to {calls}, {preemptions}"),
+    }
 }
 
 /// What is looked at: the target, its kernel and file, the bug in it.
@@ -169,7 +219,7 @@ fn text(
     plan: &Plan,
     all: &[Explored],
     reported: &[ReportedFinding],
-    explained: &[(Explained, u64)],
+    explained: &[(Reason, u64)],
     took: Duration,
 ) -> String {
     let compiled = &plan.compiled;
@@ -189,9 +239,12 @@ fn text(
         let found = match (e.findings.len(), e.is_complete) {
             (0, true) => "nothing, and these are all".to_owned(),
             (0, false) => "nothing".to_owned(),
+            (n, _) if e.findings.iter().any(Finding::is_endless) => {
+                format!("{n}, and the search ended there")
+            }
             (n, _) => n.to_string(),
         };
-        text.push_str(&format!("{:<22} {:>10} {each:>14.1}  {found}\n", e.scenario, e.schedules));
+        text.push_str(&format!("{:<22} {:>10} {each:>14.1}  {found}\n", label(&e.scenario), e.schedules));
     }
     let schedules: u64 = all.iter().map(|e| e.schedules).sum();
     text.push_str(&format!(
@@ -204,20 +257,21 @@ fn text(
         let f = &t.finding;
         let weak = if t.weak_only { "; by late stores only" } else { "" };
         text.push_str(&format!(
-            "\n{}. {}: {}\n   {} of {}'s schedules, first number {}{weak}; shrunk to {}{}\n",
+            "\n{}. {}: {}\n   {} of {}'s schedules, first number {}{weak}; {}\n",
             n + 1,
             f.kind,
             f.text,
             f.times,
-            t.scenario,
+            label(&t.scenario),
             f.first_schedule,
-            match compiled.is_whole() {
-                true => String::new(),
-                false => format!("{}, ", counted(f.scenario.nr_calls(), "call")),
-            },
-            counted(f.preemptions as usize, "preemption"),
+            shrunk_to(f, compiled.is_whole()),
         ));
         f.sites.iter().for_each(|site| text.push_str(&format!("     at {site}\n")));
+        let also: Vec<String> =
+            t.also.iter().map(|(name, times)| format!("{} ({times} times)", label(name))).collect();
+        if !also.is_empty() {
+            text.push_str(&format!("   the same also in {}\n", also.join(", ")));
+        }
         if let Some(file) = &t.file {
             text.push_str(&format!("   schedlab race --replay {}\n", file.display()));
         }
@@ -226,4 +280,31 @@ fn text(
         text.push_str(&format!("\nexplained, {times} times: {}\n   {}\n   {}\n", e.text, e.place, e.reason));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_label_has_no_folders() {
+        assert_eq!(label("/tmp/a/b/own.c's scenario"), "own.c's scenario");
+        assert_eq!(label("raise"), "raise");
+    }
+
+    #[test]
+    fn reasons_of_races_have_a_place_and_are_added_up() {
+        let known = |line: &str| KnownRace {
+            function: "idle_cpu".into(),
+            line: line.into(),
+            kernels: Vec::new(),
+            reason: "a guess is enough".into(),
+        };
+        let mut explained = Vec::new();
+        for line in ["rq->curr", "rq->nr_running", "rq->curr"] {
+            count(&mut explained, Reason::of_race(&known(line)), 3);
+        }
+        let rows: Vec<(&str, u64)> = explained.iter().map(|(r, times)| (&*r.place, *times)).collect();
+        assert_eq!(rows, [("idle_cpu(), 'rq->curr'", 6), ("idle_cpu(), 'rq->nr_running'", 3)]);
+    }
 }

@@ -37,7 +37,7 @@ fn agrees(needs: &str, scores: &[Score]) -> bool {
 }
 
 pub(super) fn scoreboard(args: &RaceArgs, ui: &Ui) -> Result<()> {
-    let kernel = kernel(&args.kernel, ui)?;
+    let kernel = kernel(args.kernel(), ui)?;
     let explained = study::explained().map_err(fault)?;
     let step = ui.step("scoreboard");
     let mut rows = Vec::new();

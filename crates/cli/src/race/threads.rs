@@ -37,6 +37,7 @@ pub(crate) struct ThreadArgs {
     /// Of --cost: of cpupri or cpudl in the kernel that runs here, under sets of real-time threads (needs root, and a
     /// kernel that takes programs at its functions).
     #[arg(long, requires = "cost", conflicts_with_all = ["cpus", "from", "samples", "seeded", "kernel"])]
+    #[arg(conflicts_with_all = ["cycles", "period", "paced", "arrive", "end_early", "deadlines", "run_times"])]
     in_kernel: bool,
     /// Of --in-kernel: sets of tasks at each utilisation.
     #[arg(long, value_name = "N", default_value_t = 3, requires = "in_kernel")]
@@ -51,24 +52,24 @@ pub(crate) struct ThreadArgs {
     /// Cycles of each thread; default: 200000, of --cost 20000.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     cycles: Option<u64>,
-    /// Simulated length of a cycle.
-    #[arg(long, value_name = "TIME", default_value = "10ms")]
-    period: Span,
+    /// Simulated length of a cycle (default: 10ms).
+    #[arg(long, value_name = "TIME")]
+    period: Option<Span>,
     /// A cycle takes as long as it is, as published; else the next one begins at once.
     #[arg(long)]
     paced: bool,
-    /// Chance in a cycle that a task arrives, in percent.
-    #[arg(long, value_name = "PERCENT", default_value_t = 20.0)]
-    arrive: f64,
-    /// Chance in a cycle that the first task ends early, in percent.
-    #[arg(long, value_name = "PERCENT", default_value_t = 10.0)]
-    end_early: f64,
-    /// Where the structure keeps deadlines: how long after a task's arrival.
-    #[arg(long, value_name = "TIME-TIME", default_value = "10ms-100ms", value_parser = parse_spans)]
-    deadlines: RangeInclusive<Span>,
-    /// How long a task runs.
-    #[arg(long, value_name = "TIME-TIME", default_value = "5ms-15ms", value_parser = parse_spans)]
-    run_times: RangeInclusive<Span>,
+    /// Chance in a cycle that a task arrives, in percent (default: 20).
+    #[arg(long, value_name = "PERCENT")]
+    arrive: Option<f64>,
+    /// Chance in a cycle that the first task ends early, in percent (default: 10).
+    #[arg(long, value_name = "PERCENT")]
+    end_early: Option<f64>,
+    /// Where the structure keeps deadlines: how long after a task's arrival (default: 10ms-100ms).
+    #[arg(long, value_name = "TIME-TIME", value_parser = parse_spans)]
+    deadlines: Option<RangeInclusive<Span>>,
+    /// How long a task runs (default: 5ms-15ms).
+    #[arg(long, value_name = "TIME-TIME", value_parser = parse_spans)]
+    run_times: Option<RangeInclusive<Span>>,
     /// Tasks are not drawn, they come as this workload's or recording's do: each time that one is woken. Also settings
     /// of a generator, as 'workload fit' prints them.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["arrive", "end_early", "run_times"])]
@@ -102,16 +103,42 @@ fn parse_spans(text: &str) -> std::result::Result<RangeInclusive<Span>, String> 
     }
 }
 
+/// Why `--from` takes no tasks from a file. Settings of a generator are known by the file's ending.
+fn from_fails(path: &Path, error: &impl std::fmt::Display) -> Failure {
+    let is_setting = |line: &str| line.starts_with('[') || line.contains(" = ");
+    let first = |text: &str| {
+        text.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#')).map(str::to_owned)
+    };
+    let is_table = |text: String| first(&text).is_some_and(|line| is_setting(&line));
+    let is_toml = path.extension().is_some_and(|ending| ending == "toml");
+    match !is_toml && std::fs::read_to_string(path).is_ok_and(is_table) {
+        true => Failure::Input(format!(
+            "{error}; if it is what 'workload fit' prints, give it a name that ends with .toml"
+        )),
+        false => Failure::Input(error.to_string()),
+    }
+}
+
 impl ThreadArgs {
     /// Whether threads are to be used at all.
     pub(super) fn is_asked(&self) -> bool {
         self.stress.is_some() || self.cost
     }
 
-    /// An option that was given, and says where threads' tasks come from, although no threads are asked for.
-    pub(super) fn in_vain(&self) -> Option<&'static str> {
-        let given = [("--from", self.from.is_some()), ("--utilisation", self.utilisation.is_some())];
-        given.into_iter().find(|(_, given)| *given && !self.is_asked()).map(|(name, _)| name)
+    /// Options that say how threads use the structure, and whether each was given.
+    pub(super) fn given(&self) -> [(&'static str, bool); 10] {
+        [
+            ("--from", self.from.is_some()),
+            ("--utilisation", self.utilisation.is_some()),
+            ("--cpus", self.cpus.is_some()),
+            ("--cycles", self.cycles.is_some()),
+            ("--period", self.period.is_some()),
+            ("--paced", self.paced),
+            ("--arrive", self.arrive.is_some()),
+            ("--end-early", self.end_early.is_some()),
+            ("--deadlines", self.deadlines.is_some()),
+            ("--run-times", self.run_times.is_some()),
+        ]
     }
 
     /// Where tasks come from, if they are not drawn: its name, and the tasks.
@@ -130,7 +157,7 @@ impl ThreadArgs {
             return Ok(Some((name, stream)));
         }
         let Some(path) = &self.from else { return Ok(None) };
-        let loaded = schedlab_lab::load(path, ui).map_err(Failure::input)?;
+        let loaded = schedlab_lab::load(path, ui).map_err(|error| from_fails(path, &error))?;
         let until = loaded.duration.or(until.filter(|_| loaded.derived.is_none()));
         let stream = Stream::of(&loaded.workload, load.threads, until, &load.deadlines, load.seed);
         if stream.events.is_empty() {
@@ -149,28 +176,30 @@ impl ThreadArgs {
         if cpus > online {
             return Err(Failure::Input(format!("--cpus {cpus}: this machine has {online}")));
         }
-        let (arrive, end) = (self.arrive / 100.0, self.end_early / 100.0);
+        let (arrive_percent, end_percent) = (self.arrive.unwrap_or(20.0), self.end_early.unwrap_or(10.0));
+        let (arrive, end) = (arrive_percent / 100.0, end_percent / 100.0);
+        let period = self.period.unwrap_or(Span::from_ms(10));
         if !(0.0..=1.0).contains(&arrive) || !(0.0..=1.0).contains(&end) || arrive + end > 1.0 {
             return Err(Failure::Input(format!(
-                "--arrive {} --end-early {}: percentages of cycles; expected 0 to 100, together at most 100",
-                self.arrive, self.end_early
+                "--arrive {arrive_percent} --end-early {end_percent}: percentages of cycles; expected 0 to 100, \
+                 together at most 100"
             )));
         }
-        if self.period == Span::ZERO {
+        if period == Span::ZERO {
             return Err(Failure::Input("--period 0ns: a cycle has a length; expected 1us or more".into()));
         }
         let cycles = self.cycles.unwrap_or(if self.cost { 20_000 } else { 200_000 });
-        let paced_s = if self.paced { self.period.as_ns().saturating_mul(cycles) / 1_000_000_000 } else { 0 };
+        let paced_s = if self.paced { period.as_ns().saturating_mul(cycles) / 1_000_000_000 } else { 0 };
         Ok(Load {
             threads: self.stress.unwrap_or(2),
             cpus,
             cycles,
-            period: self.period,
+            period,
             is_paced: self.paced,
             arrive,
             end,
-            deadlines: self.deadlines.clone(),
-            run_times: self.run_times.clone(),
+            deadlines: self.deadlines.clone().unwrap_or(Span::from_ms(10)..=Span::from_ms(100)),
+            run_times: self.run_times.clone().unwrap_or(Span::from_ms(5)..=Span::from_ms(15)),
             seed,
             stream: None,
             limit_s: u32::try_from(60 + 2 * paced_s).unwrap_or(u32::MAX),
@@ -222,7 +251,7 @@ fn program(target: &str, args: &RaceArgs, ui: &Ui) -> Result<Compiled> {
         )));
     }
     let seeded = args.seeded.as_deref().map(|name| seed_named(name, target)).transpose()?;
-    let kernel = kernel(&args.kernel, ui)?;
+    let kernel = kernel(args.kernel(), ui)?;
     let step = ui.step(format!("compiling {target} of Linux {}", kernel.version));
     let program = compile::kernel_program(target, &kernel, seeded.as_ref(), sanitized).map_err(fault);
     drop(step);

@@ -108,6 +108,25 @@ mod tests {
     use crate::Scenario;
 
     #[test]
+    fn races_of_the_same_functions_on_other_lines_are_others() {
+        let found = |kind: &str, lines: [u32; 2]| Finding {
+            kind: kind.into(),
+            text: "nothing orders f() and g()".into(),
+            sites: vec![format!("kernel/smp.c:{} f", lines[0]), format!("kernel/smp.c:{} g", lines[1])],
+            first_schedule: 0,
+            times: 1,
+            preemptions: 0,
+            choices: Vec::new(),
+            scenario: Scenario::parse("s", "cpus 1\n").unwrap(),
+            told_as: format!("{lines:?}"),
+        };
+        assert!(found("race", [1, 2]).is_same(&found("race", [1, 2])));
+        assert!(!found("race", [1, 2]).is_same(&found("race", [1, 3])));
+        // where the others stood is no part of what was found
+        assert!(found("invariant", [1, 2]).is_same(&found("invariant", [1, 3])));
+    }
+
+    #[test]
     fn a_race_is_explained_by_function_and_line() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(dir.path().join("kernel/sched")).unwrap();
