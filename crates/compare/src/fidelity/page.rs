@@ -126,7 +126,7 @@ fn one(page: &mut Page, fidelity: &Fidelity) {
     if let Some([(was, nr), (is, nr_replayed)]) = fidelity.kept() {
         let [nr, nr_replayed] = [nr, nr_replayed].map(count);
         page.note(&format!(
-            "Of {nr} recorded wakeups by tasks beside an idle CPU {was:.1} % were kept on the waker's CPU, of \
+            "Of {nr} recorded wakeups from a busy CPU beside an idle one {was:.1} % were kept on the waker's CPU, of \
              {nr_replayed} replayed ones {is:.1} %."
         ));
     }

@@ -187,7 +187,7 @@ pub fn terminal(fidelity: &Fidelity, style: Style) -> String {
     }
     if let Some([(was, nr), (is, nr_replayed)]) = fidelity.kept() {
         let [was, is] = [was, is].map(|share| format!("{share:.1} %"));
-        let of = format!("of {} and {} beside an idle CPU", count(nr), count(nr_replayed));
+        let of = format!("of {} and {} from busy CPUs beside idle ones", count(nr), count(nr_replayed));
         let _ = writeln!(text, "{:<28} {was:>14} {is:>14}  {of}", "kept on the waker's CPU");
     }
     if let Some(verdict) = fidelity.verdict() {
