@@ -371,7 +371,7 @@ fn measure(input: &Path, args: &FidelityArgs, ui: &Ui) -> Result<Fidelity> {
     found.strangers = (recording.strangers_share() > 0.0).then(|| {
         let now = match args.strangers(&recording, nr_cpus) {
             FidelityStrangers::Replay => {
-                "have it again in the replay, above all its tasks (the fair server and the limit of real-time tasks are off)"
+                "have it again in the replay, above all its tasks (without fair server and limit of real-time tasks)"
             }
             FidelityStrangers::None => "are not in the replay",
         };

@@ -228,8 +228,8 @@ fn strangers(recorded: &RecordedTrace) -> Option<String> {
 fn hidden(recorded: &RecordedTrace) -> Option<String> {
     let nr = recorded.hidden_wakings.filter(|nr| *nr > 0)?;
     Some(format!(
-        "this kernel runs no program while process 1 has a CPU; {nr} wakeups of such moments are ftrace's, and its switches \
-         may be missing"
+        "this kernel runs no program while process 1 has a CPU; {nr} wakeups of such moments are ftrace's, and its \
+         switches may be missing"
     ))
 }
 

@@ -152,8 +152,8 @@ fn refusal() -> String {
 
 /// Lets ftrace record the wakeups that come while one of these threads has the CPU; the event's number.
 ///
-/// A kernel that refuses programs may also run none while process 1 has the CPU. Seen: 6.18 of a cloud's, where fio waited
-/// 105 times for a disk whose interrupts came in such moments, and no program saw who woke it.
+/// A kernel that refuses programs may also run none while process 1 has the CPU. Seen: 6.18 of a cloud's, where fio
+/// waited 105 times for a disk whose interrupts came in such moments, and no program saw who woke it.
 fn wakings_besides(tracefs: &Tracefs, instance: &Instance, threads: &[i32]) -> Option<u16> {
     let (system, event) = events::split(events::WAKING);
     let folder = format!("events/{system}/{event}");

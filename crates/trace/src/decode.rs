@@ -107,15 +107,7 @@ enum What {
         call: SyscallKind,
         ret: Number,
     },
-    Object {
-        key: Number,
-        kind: Number,
-        room: Number,
-        call: Number,
-        ret: Number,
-        /// Recordings of earlier versions have none.
-        other: Option<Number>,
-    },
+    Object(ObjectNumbers),
     Stranger {
         busy: Number,
     },
@@ -368,14 +360,7 @@ impl Decoder {
                 SchedEvent::SysEnter(call.with(arguments.map(|a| a.map_or(0, |a| a.get_i32(record)))))
             }
             What::SysExit { call, ret } => SchedEvent::SysExit { call: *call, ret: ret.get(record) },
-            What::Object { key, kind, room, call, ret, other } => object(ObjectFields {
-                key: key.get(record) as u64,
-                kind: kind.get(record),
-                room: room.get(record),
-                call: call.get(record),
-                ret: ret.get_i32(record),
-                other: other.map_or(0, |other| other.get(record) as u64),
-            }),
+            What::Object(numbers) => object(numbers.of(record)),
             What::Stranger { busy } => SchedEvent::Stranger { busy: busy.get(record) != 0 },
             What::Print { at } => {
                 marker::event(&record[*at..], comms).unwrap_or(SchedEvent::Other { id: common.id })
@@ -420,6 +405,30 @@ pub(crate) struct ObjectFields {
     pub call: i64,
     pub ret: i32,
     pub other: u64,
+}
+
+/// Where a record has them.
+struct ObjectNumbers {
+    key: Number,
+    kind: Number,
+    room: Number,
+    call: Number,
+    ret: Number,
+    /// Recordings of earlier versions have none.
+    other: Option<Number>,
+}
+
+impl ObjectNumbers {
+    fn of(&self, record: &[u8]) -> ObjectFields {
+        ObjectFields {
+            key: self.key.get(record) as u64,
+            kind: self.kind.get(record),
+            room: self.room.get(record),
+            call: self.call.get(record),
+            ret: self.ret.get_i32(record),
+            other: self.other.map_or(0, |other| other.get(record) as u64),
+        }
+    }
 }
 
 /// What a call did to an object.
@@ -596,14 +605,14 @@ fn what(system: &str, fields: &mut Fields<'_>) -> Result<Option<What>, Problem> 
             path: fields.text("dst_path")?,
             root: fields.number("dst_root")?,
         },
-        "object" => What::Object {
+        "object" => What::Object(ObjectNumbers {
             key: fields.number("key")?,
             kind: fields.number("kind")?,
             room: fields.number("room")?,
             call: fields.number("call")?,
             ret: fields.number("ret")?,
             other: fields.optional("other")?,
-        },
+        }),
         "stranger" => What::Stranger { busy: fields.number("busy")? },
         "softirq_raise" => What::SoftIrq { vec: fields.number("vec")?, phase: SoftIrqPhase::Raise },
         "softirq_entry" => What::SoftIrq { vec: fields.number("vec")?, phase: SoftIrqPhase::Entry },

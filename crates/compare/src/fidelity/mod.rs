@@ -255,8 +255,8 @@ impl Fidelity {
         })
     }
 
-    /// Shares of the wakeups beside an idle CPU that were kept on the waker's, in per cent, and how many such there are;
-    /// `None`: there are none on a side.
+    /// Shares of the wakeups beside an idle CPU that were kept on the waker's, in per cent, and how many such there
+    /// are; `None`: there are none on a side.
     pub fn kept(&self) -> Option<[(f64, u64); 2]> {
         let [was, is] = self.placement?;
         let of = |placement: Placement| Some((100.0 * placement.share()?, placement.wakeups));

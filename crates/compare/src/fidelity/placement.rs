@@ -5,9 +5,10 @@
 //!   cpu1   idle                         not kept: B runs next on cpu1
 //! ```
 //!
-//! Of a wakeup from a CPU where a task runs, beside an idle CPU that the sleeper may use, there is a choice, and kernels
-//! choose differently. (An interrupt that hits that task counts, too: the network's messages come so.) A kernel that packs tasks
-//! keeps sqlite's on the waker's CPU in 1,802 of 1,808 such wakeups, its replay by an unmodified 6.12 in 57 of 100.
+//! Of a wakeup from a CPU where a task runs, beside an idle CPU that the sleeper may use, there is a choice, and
+//! kernels choose differently. (An interrupt that hits that task counts, too: the network's messages come so.) A
+//! kernel that packs tasks keeps sqlite's on the waker's CPU in 1,802 of 1,808 such wakeups, its replay by an
+//! unmodified 6.12 in 57 of 100.
 
 use schedlab_instruments::{Allowed, LogProblem};
 use schedlab_log::{Kind, Log, Observer, Record, Row, Run, Slots, Wait, WaitCause, replay};

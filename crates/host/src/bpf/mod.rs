@@ -94,8 +94,8 @@ pub(crate) struct Programs {
     pub rest: Vec<(String, String)>,
 }
 
-/// The threads of process 1, and whether a program has run while one of them had the CPU. Some kernels hide that process
-/// from programs: no event is seen as long as it has a CPU, not even the wakeups that interrupts bring meanwhile.
+/// The threads of process 1, and whether a program has run while one of them had the CPU. Some kernels hide that
+/// process from programs: no event is seen while it has a CPU, not even the wakeups that interrupts bring then.
 #[derive(Debug, Default)]
 pub(crate) struct FirstProcess {
     /// Ascending.

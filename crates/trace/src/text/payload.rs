@@ -158,21 +158,7 @@ pub(super) fn parse(
             fields.key(b" newprio=", EXPECTED)?;
             SchedEvent::PiSetPrio { pid, old_prio, new_prio: fields.number(EXPECTED)? }
         }
-        b"object" if payload.starts_with(b"key=") => {
-            const EXPECTED: Expected = "key=HEX kind=N room=N call=N ret=N other=HEX";
-            fields.key(b"key=", EXPECTED)?;
-            let key = fields.hex(EXPECTED)?;
-            fields.key(b" kind=", EXPECTED)?;
-            let kind = fields.signed(EXPECTED)?;
-            fields.key(b" room=", EXPECTED)?;
-            let room = fields.signed(EXPECTED)?;
-            fields.key(b" call=", EXPECTED)?;
-            let call = fields.signed(EXPECTED)?;
-            fields.key(b" ret=", EXPECTED)?;
-            let ret = fields.number(EXPECTED)?;
-            fields.key(b" other=", EXPECTED)?;
-            object(ObjectFields { key, kind, room, call, ret, other: fields.hex(EXPECTED)? })
-        }
+        b"object" if payload.starts_with(b"key=") => object_call(fields)?,
         b"stranger" => {
             const EXPECTED: Expected = "busy=0 or busy=1";
             fields.key(b"busy=", EXPECTED)?;
@@ -202,6 +188,22 @@ pub(super) fn parse(
         }
         _ => return Ok(None),
     }))
+}
+
+fn object_call(fields: &mut Fields<'_>) -> Result<SchedEvent, Expected> {
+    const EXPECTED: Expected = "key=HEX kind=N room=N call=N ret=N other=HEX";
+    fields.key(b"key=", EXPECTED)?;
+    let key = fields.hex(EXPECTED)?;
+    fields.key(b" kind=", EXPECTED)?;
+    let kind = fields.signed(EXPECTED)?;
+    fields.key(b" room=", EXPECTED)?;
+    let room = fields.signed(EXPECTED)?;
+    fields.key(b" call=", EXPECTED)?;
+    let call = fields.signed(EXPECTED)?;
+    fields.key(b" ret=", EXPECTED)?;
+    let ret = fields.number(EXPECTED)?;
+    fields.key(b" other=", EXPECTED)?;
+    Ok(object(ObjectFields { key, kind, room, call, ret, other: fields.hex(EXPECTED)? }))
 }
 
 #[inline]

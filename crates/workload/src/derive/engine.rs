@@ -261,7 +261,9 @@ impl<'a> Deriver<'a> {
             SchedEvent::Polled => self.polled(event.pid),
             SchedEvent::ChildTaken => self.child_taken(event.pid),
             SchedEvent::UnknownObject => {
-                self.count("event at an object of an unknown kind, by an unknown call or with a negative amount, left out", 1);
+                let reason =
+                    "event at an object of an unknown kind or call, or with a negative amount, left out";
+                self.count(reason, 1);
             }
             SchedEvent::Stranger { busy } => self.stranger(cpu, busy),
             SchedEvent::StatRuntime { pid, runtime_ns } => {
