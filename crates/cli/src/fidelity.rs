@@ -370,9 +370,10 @@ fn measure(input: &Path, args: &FidelityArgs, ui: &Ui) -> Result<Fidelity> {
     (found.messages, found.locks) = (noted(&loaded, "messages"), noted(&loaded, "locks"));
     found.strangers = (recording.strangers_share() > 0.0).then(|| {
         let now = match args.strangers(&recording, nr_cpus) {
-            FidelityStrangers::Replay => {
+            FidelityStrangers::Replay if matches!(study.subject.scheduler, Scheduler::Linux(_)) => {
                 "have it again in the replay, above all its tasks (without fair server and limit of real-time tasks)"
             }
+            FidelityStrangers::Replay => "have it again in the replay",
             FidelityStrangers::None => "are not in the replay",
         };
         format!("had {:.1} % of the recorded CPUs' time, and {now}", 100.0 * recording.strangers_share())

@@ -25,6 +25,7 @@ pub mod elf;
 mod extension;
 mod groups;
 pub mod kernel;
+pub mod layout;
 mod memory;
 mod params;
 pub mod race;

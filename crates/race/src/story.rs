@@ -404,17 +404,19 @@ impl Story {
 
     /// For a terminal.
     pub fn text(&self) -> String {
-        const WIDTH: usize = 46;
+        const WIDTHS: std::ops::RangeInclusive<usize> = 46..=64;
         let rows = self.rows();
+        let longest = rows.iter().map(|row| row.what.chars().count() + 2).max().unwrap_or(0);
+        let column = longest.clamp(*WIDTHS.start(), *WIDTHS.end());
         let mut text = format!("{:>6}  ", "point");
         for cpu in 0..self.nr_cpus() {
-            text.push_str(&format!("{:<WIDTH$}", format!("cpu{cpu}")));
+            text.push_str(&format!("{:<column$}", format!("cpu{cpu}")));
         }
         text.push_str("source\n");
         let folded = folded(&rows);
         for (number, row) in rows.iter().enumerate() {
             if let Some((_, left_out)) = folded.iter().find(|(first, _)| *first == number) {
-                let indent = " ".repeat(WIDTH * row.cpu);
+                let indent = " ".repeat(column * row.cpu);
                 text.push_str(&format!("{:>6}  {indent}... {left_out} lines as these\n", ""));
             }
             if folded.iter().any(|(first, left_out)| (*first..first + left_out).contains(&number)) {
@@ -422,16 +424,16 @@ impl Story {
             }
             if !row.before.is_empty() {
                 let line = format!("- - {} ", row.before);
-                let rest = (WIDTH * self.nr_cpus()).saturating_sub(line.len()) / 2;
+                let rest = (column * self.nr_cpus()).saturating_sub(line.len()) / 2;
                 text.push_str(&format!("{:>6}  {line}{}\n", "", "- ".repeat(rest)));
             }
-            let shown: String = row.what.chars().take(WIDTH - 1).collect();
+            let shown: String = row.what.chars().take(column - 1).collect();
             let line = format!(
                 "{:>6}  {}{shown:<width$}{}",
                 row.at,
-                " ".repeat(WIDTH * row.cpu),
+                " ".repeat(column * row.cpu),
                 row.source(),
-                width = WIDTH * (self.nr_cpus() - row.cpu)
+                width = column * (self.nr_cpus() - row.cpu)
             );
             text.push_str(line.trim_end());
             text.push('\n');

@@ -183,6 +183,8 @@ fn bugs_are_found_and_their_schedules_repeat() {
         assert_eq!(first, second);
         assert_eq!(one.text(), two.text());
         assert!(one.text().contains("stood here"), "{}", one.text());
+        assert!(one.text().contains(" rq1.") || one.text().contains(" rq0."), "{}", one.text());
+        assert!(["t0.", "t1.", "t2."].iter().any(|task| one.text().contains(task)), "{}", one.text());
     }
 }
 

@@ -1,5 +1,6 @@
 //! A schedule of a whole scheduler as a story: what each CPU did around its stops.
 
+use schedlab_linux::layout::Placed;
 use schedlab_linux::race::{LATE, RaceEvent, SAYS_LOCKED, SAYS_RELEASE, SAYS_SEEN};
 
 use super::order::Stop;
@@ -57,7 +58,10 @@ impl Places {
         is_within.then(|| start as u64 + at).filter(|at| is_mapped(*at, size))
     }
 
-    fn name(&self, at: usize) -> Option<String> {
+    fn name(&self, at: usize, placed: Option<&Placed>) -> Option<String> {
+        if let Some(name) = placed.and_then(|placed| placed.name(at as u64)) {
+            return Some(name);
+        }
         if (self.object..self.object + self.object_len).contains(&at) {
             return Some(format!("linux+{:#x}", at - self.object));
         }
@@ -119,7 +123,7 @@ pub(super) fn tell(
     events: &[RaceEvent],
     around: &Around<'_>,
     text_start: u64,
-    places: Places,
+    (places, placed): (Places, Option<&Placed>),
     done: &mut Done,
 ) {
     let shown = shown(events, around);
@@ -157,17 +161,19 @@ pub(super) fn tell(
         if around.race.is_some_and(|(a, b)| [a, b].contains(event)) {
             done.events.push(note(event, event.at, "nothing orders this and the other one:".to_owned()));
         }
-        done.events.push(as_story(event, text_start));
         let (address, value) = (event.address as usize, event.value as usize);
-        done.names.extend(places.name(address).map(|name| (address, name)));
-        let name = places.name(value).or_else(|| places.distance(value));
+        let name = places.name(address, placed);
+        done.events.push(as_story(event, text_start, name.as_deref()));
+        done.names.extend(name.map(|name| (address, name)));
+        let name = places.name(value, placed).or_else(|| places.distance(value));
         done.names.extend(name.map(|name| (value, name)));
     }
     done.names.sort();
     done.names.dedup();
 }
 
-fn as_story(event: &RaceEvent, text_start: u64) -> Event {
+fn as_story(event: &RaceEvent, text_start: u64, name: Option<&str>) -> Event {
+    let at = name.map_or(String::new(), |name| format!(" {name}"));
     let (address, size) = (event.address as usize, u32::from(event.size));
     let access = |is_write, marked| Happened::Access {
         address,
@@ -179,9 +185,9 @@ fn as_story(event: &RaceEvent, text_start: u64) -> Event {
         new: None,
     };
     let happened = match event.what() {
-        1 if event.kind & LATE != 0 => Happened::Note { text: "atomic, late".into() },
-        1 => Happened::Note { text: "atomic".into() },
-        2 => Happened::Note { text: "tries the lock".into() },
+        1 if event.kind & LATE != 0 => Happened::Note { text: format!("atomic{at}, late") },
+        1 => Happened::Note { text: format!("atomic{at}") },
+        2 => Happened::Note { text: format!("tries the lock{at}") },
         3 => Happened::Unlock { address },
         4 => Happened::Note { text: "interrupts are on".into() },
         5 => access(false, false),

@@ -18,6 +18,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use schedlab_linux::layout::Layout;
 use schedlab_linux::race::{PrivateWords, RaceControl, RaceEvent, RaceModel};
 use schedlab_linux::symbols::Symbols;
 use schedlab_linux::{Extension, LinuxKernel, LoadedKernel};
@@ -603,7 +604,11 @@ impl Server<'_> {
                 done.findings.extend(self.found(verdict, 0, &given));
                 done.points = self.page.points[..self.nr_cpus as usize].iter().sum();
                 let around = Around { stops: &given.stops, race: race.and_then(|codes| self.race_at(codes)) };
-                super::replay::tell(self.events(), &around, self.text_start, self.places, &mut done);
+                let layout = Layout::read(&self.job.object).map_err(|e| e.to_string())?;
+                // SAFETY: it is loaded there, and has booted before anything was recorded.
+                let placed = unsafe { layout.placed(self.places.object as u64, self.nr_cpus) };
+                let places = (self.places, Some(&placed));
+                super::replay::tell(self.events(), &around, self.text_start, places, &mut done);
                 Ok(Turned::Done(Box::new(done)))
             }
             WholeTask::Watch { .. } => Err("it is watched already".into()),
