@@ -6,7 +6,8 @@
 //! ram+0x196544   rq1.nr_running, as the kernel's own cpu_rq(1)->nr_running
 //! ```
 //!
-//! Types are those of kernel/sched/sched.h, which has queues and tasks. What it does not declare has a name and no fields.
+//! Types are those of kernel/sched/sched.h, which has queues and tasks. What it does not declare has a name and no
+//! fields.
 
 use crate::abi::{Boot, Task};
 use crate::elf::{Elf, SymbolKind};
@@ -19,8 +20,8 @@ use std::io;
 use std::ops::Range;
 use std::path::Path;
 
-/// The file whose types are read: it includes kernel/sched/sched.h. (With the flavour `race` the kernel's own files tell
-/// of lines alone.)
+/// The file whose types are read: it includes kernel/sched/sched.h. (With the flavour `race` the kernel's own files
+/// tell of lines alone.)
 const FILE: &str = "arch/warp/kernel/may_run.c";
 /// Where per-CPU variables lie in the object; each CPU has a copy.
 const PER_CPU: &str = ".warp_percpu";
