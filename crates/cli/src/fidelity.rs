@@ -7,7 +7,7 @@ use crate::parse::{Affinity, parse_cpus};
 use crate::ui::Ui;
 use clap::Args;
 use schedlab_compare::fidelity::{
-    Cause, Fidelity, IdleExits, MatchBy, QUANTILES, Sample, Side, Variant, exits_of_idle,
+    Cause, Fidelity, IdleExits, MatchBy, QUANTILES, Sample, Side, Variant, cpus_used, exits_of_idle,
     first_stop_differences, json, page, placement, table, terminal, wakeup_order,
 };
 use schedlab_instruments::{LogProblem, summarize_seen};
@@ -430,7 +430,7 @@ fn about_prediction(
         ));
     }
     let bound = |of: &KnownRecording| -> Result<Option<u32>> {
-        let (used, there) = (cpus_used(of)?, of.recorded.log.header().nr_cpus);
+        let (used, there) = (nr_used(of)?, of.recorded.log.header().nr_cpus);
         Ok((used < there).then_some(used))
     };
     let nr_cpus = found.cpus[1];
@@ -454,21 +454,12 @@ fn about_prediction(
 }
 
 /// On how many CPUs the program's tasks have run.
-fn cpus_used(recording: &KnownRecording) -> Result<u32> {
-    struct Used(Vec<bool>, BTreeSet<CpuId>);
-    impl Observer for Used {
-        fn run_begin(&mut self, row: Row, cpu: CpuId) {
-            if self.0.get(row.index()) == Some(&true) {
-                self.1.insert(cpu);
-            }
-        }
-    }
+fn nr_used(recording: &KnownRecording) -> Result<u32> {
     let (log, counted) = (&recording.recorded.log, counted(recording));
-    let is_counted = log.header().tasks.iter().map(|task| counted.contains(&task.pid)).collect();
-    let mut used = Used(is_counted, BTreeSet::new());
+    let tasks = &log.header().tasks;
+    let used = cpus_used(log, |row| counted.contains(&tasks[row as usize].pid));
     let contradicts = |problem| Failure::Input(format!("{}: {problem}", recording.path.display()));
-    replay(log, &Slots::new(log.header()), &mut used).map_err(contradicts)?;
-    Ok(used.1.len() as u32)
+    Ok(used.map_err(contradicts)?.len() as u32)
 }
 
 /// What kernel code takes in this replay.

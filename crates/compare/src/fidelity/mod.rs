@@ -26,7 +26,7 @@ pub use causes::{Cause, Variant, taken_away};
 pub use figures::{Figures, IdleExits, QUANTILES, Side, exits_of_idle};
 pub use order::{WakeupOrder, wakeup_order};
 pub use page::{page, table};
-pub use placement::{Placement, placement};
+pub use placement::{Placement, cpus_used, placement};
 pub use seeds::{Sample, Spread};
 pub use show::{json, terminal};
 pub use stops::{Stop, StopDifference, first_stop_differences};

@@ -13,6 +13,7 @@
 use schedlab_instruments::{Allowed, LogProblem};
 use schedlab_log::{Kind, Log, Observer, Record, Row, Run, Slots, Wait, WaitCause, replay};
 use schedlab_units::CpuId;
+use std::collections::BTreeSet;
 
 /// Wakeups from a CPU where a task ran while another one idled, on which the woken task may run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,7 +31,33 @@ impl Placement {
     }
 }
 
-/// Looks where the tasks of a log ran after wakeups; `wanted` says which rows count.
+/// The CPUs on which the tasks of a log have run; `wanted` says which rows count.
+///
+/// # Errors
+/// [`LogProblem`] if the log cannot be read.
+pub fn cpus_used(log: &dyn Log, wanted: impl Fn(u32) -> bool) -> Result<BTreeSet<CpuId>, LogProblem> {
+    struct Used(Vec<bool>, BTreeSet<CpuId>);
+    impl Observer for Used {
+        fn run_begin(&mut self, row: Row, cpu: CpuId) {
+            if self.0[row.index()] {
+                self.1.insert(cpu);
+            }
+        }
+    }
+    let slots = Slots::new(log.header());
+    let mut used = Used(counting(log, &slots, wanted), BTreeSet::new());
+    replay(log, &slots, &mut used)?;
+    Ok(used.1)
+}
+
+/// Which slots are tasks that count.
+fn counting(log: &dyn Log, slots: &Slots, wanted: impl Fn(u32) -> bool) -> Vec<bool> {
+    let nr_tasks = log.header().tasks.len();
+    (0..slots.len()).map(|row| row < nr_tasks && wanted(row as u32)).collect()
+}
+
+/// Looks where the tasks of a log ran after wakeups; `wanted` says which rows count. A CPU where none of them ever ran is
+/// no choice: a recording may not say that they were bound.
 ///
 /// # Errors
 /// [`LogProblem`] if the log cannot be read.
@@ -38,6 +65,7 @@ pub fn placement(log: &dyn Log, wanted: impl Fn(u32) -> bool) -> Result<Placemen
     struct Watch<'a> {
         slots: &'a Slots,
         allowed: Allowed,
+        used: BTreeSet<CpuId>,
         busy: Vec<bool>,
         waiting: Vec<u32>,
         /// Each row's last waking: on this CPU, where a task ran.
@@ -60,7 +88,10 @@ pub fn placement(log: &dyn Log, wanted: impl Fn(u32) -> bool) -> Result<Placemen
             let waker = waker.filter(|_| cause == WaitCause::Wakeup && self.counts[row.index()]);
             let may = waker.and_then(|_| self.allowed.may(row));
             let idles = |cpu: CpuId| !self.busy[cpu.index()] && self.waiting[cpu.index()] == 0;
-            let others = may.iter().flat_map(|may| may.cpus.iter()).filter(|cpu| Some(*cpu) != waker);
+            let others = may
+                .iter()
+                .flat_map(|may| may.cpus.iter())
+                .filter(|cpu| Some(*cpu) != waker && self.used.contains(cpu));
             self.choice[row.index()] = waker.filter(|_| others.into_iter().any(idles));
             self.waiting[cpu.index()] += 1;
         }
@@ -83,15 +114,15 @@ pub fn placement(log: &dyn Log, wanted: impl Fn(u32) -> bool) -> Result<Placemen
         }
     }
     let (slots, nr_cpus) = (Slots::new(log.header()), log.header().nr_cpus as usize);
-    let nr_tasks = log.header().tasks.len();
     let mut watch = Watch {
         slots: &slots,
         allowed: Allowed::new(log.header()),
+        used: cpus_used(log, &wanted)?,
         busy: vec![false; nr_cpus],
         waiting: vec![0; nr_cpus],
         woken_on: vec![None; slots.len()],
         choice: vec![None; slots.len()],
-        counts: (0..slots.len()).map(|row| row < nr_tasks && wanted(row as u32)).collect(),
+        counts: counting(log, &slots, &wanted),
         found: Placement::default(),
     };
     replay(log, &slots, &mut watch)?;

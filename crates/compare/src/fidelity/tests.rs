@@ -253,6 +253,7 @@ fn wakeups_beside_an_idle_cpu_are_kept_or_not() {
     );
     assert_eq!(placement(&log, |_| true).unwrap(), Placement { wakeups: 2, kept: 1 });
     assert_eq!(placement(&log, |row| row == 0).unwrap().share(), None);
+    assert_eq!(cpus_used(&log, |row| row == 2).unwrap().len(), 1, "C was never elsewhere");
 }
 
 /// B waits for 1 ms on an idle CPU: somebody whom the recording hides had that, and it is no way out of idle.
