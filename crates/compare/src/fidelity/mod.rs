@@ -214,6 +214,8 @@ impl Fidelity {
     }
 }
 
+/// Of fewer wakeups beside an idle CPU no share is shown.
+const CHOICES_MIN: u64 = 20;
 /// Names that a sentence lists.
 const NAMES_SHOWN: usize = 4;
 
@@ -256,10 +258,13 @@ impl Fidelity {
     }
 
     /// Shares of the wakeups beside an idle CPU that were kept on the waker's, in per cent, and how many such there
-    /// are; `None`: there are none on a side.
+    /// are; `None`: a side has too few to tell ([`CHOICES_MIN`]).
     pub fn kept(&self) -> Option<[(f64, u64); 2]> {
         let [was, is] = self.placement?;
-        let of = |placement: Placement| Some((100.0 * placement.share()?, placement.wakeups));
+        let of = |placement: Placement| {
+            let share = placement.share().filter(|_| placement.wakeups >= CHOICES_MIN)?;
+            Some((100.0 * share, placement.wakeups))
+        };
         Some([of(was)?, of(is)?])
     }
 
