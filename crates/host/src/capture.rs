@@ -120,15 +120,17 @@ fn programs(tracefs: &Tracefs, instance: &Instance, options: &RecordOptions) -> 
     // nobody else can record these
     let (own, others) = made.rest.into_iter().partition(|(name, _)| events::is_ours(name));
     (enabled.missing, made.rest) = (own, others);
-    let is_restricted = made.rest.iter().any(|(_, why)| why.contains(&refusal()));
-    let besides =
-        is_restricted.then(|| wakings_besides(tracefs, instance, &recorder.first.threads)).flatten();
+    let mut besides = None;
     if !made.rest.is_empty() {
         if page_size != bpf::PAGE {
             return Err(format!("ftrace's pages have {page_size} bytes here"));
         }
         let names = made.rest.iter().map(|(name, _)| name.clone()).collect();
         let by_ftrace = events::enable_these(instance, names).map_err(text)?;
+        // (behind what may fail: who falls back to ftrace alone must find no filter there)
+        if made.rest.iter().any(|(_, why)| why.contains(&refusal())) {
+            besides = wakings_besides(tracefs, instance, &recorder.first.threads);
+        }
         if !by_ftrace.enabled.is_empty() || besides.is_some() {
             rest = Some(Drain::start(instance, folder, page_size, wait_mark).map_err(text)?);
         }
