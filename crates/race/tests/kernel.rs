@@ -1,5 +1,7 @@
 //! cpupri.c and cpudeadline.c of Linux 6.12, as they are and with bugs; and of the other versions.
 
+mod common;
+
 use schedlab_linux::BuiltKernel;
 use schedlab_linux::build::{self, BuildOptions};
 use schedlab_race::compile::{self, Compiled, kernel_target};
@@ -24,19 +26,7 @@ fn plan(target: &str, seeded: &str, model: MemoryModel, schedules: u64) -> Plan 
 }
 
 fn plan_of(compiled: Compiled, model: MemoryModel, schedules: u64) -> Plan {
-    Plan {
-        compiled,
-        model,
-        strategy: Strategy::Mix,
-        seed: 1,
-        schedules,
-        jobs: 2,
-        findings: 10,
-        from: 0,
-        aside: Vec::new(),
-        without: Vec::new(),
-        races: false,
-    }
+    common::plan_of(compiled, model, Strategy::Mix, schedules)
 }
 
 /// Texts of all findings, over all scenarios, each once.

@@ -3,6 +3,8 @@
 //! `tests/verdicts.txt` has herd7's answers, so that no herd7 is needed here; the long test asks it again. To write the
 //! file anew: `VERDICTS_WRITE=1 cargo test --release -p schedlab-race --test litmus herd7_says -- --ignored`.
 
+mod common;
+
 use schedlab_linux::build::{self, BuildOptions};
 use schedlab_race::compile::{Compiled, own_target};
 use schedlab_race::explore::Plan;
@@ -23,19 +25,7 @@ const BATCH: usize = 100;
 const SECONDS: u32 = 120;
 
 fn plan_of(compiled: &Compiled, model: MemoryModel, strategy: Strategy, schedules: u64) -> Plan {
-    Plan {
-        compiled: compiled.clone(),
-        model,
-        strategy,
-        seed: 1,
-        schedules,
-        jobs: 1,
-        findings: usize::MAX,
-        from: 0,
-        aside: Vec::new(),
-        without: Vec::new(),
-        races: false,
-    }
+    Plan { jobs: 1, findings: usize::MAX, ..common::plan_of(compiled.clone(), model, strategy, schedules) }
 }
 
 fn compiled(source: &str) -> Compiled {

@@ -1,5 +1,7 @@
 //! C files of one's own: what is found, how it is called, and that it repeats.
 
+mod common;
+
 use schedlab_race::compile::own_target;
 use schedlab_race::explore::{Explored, Finding, Plan};
 use schedlab_race::{MemoryModel, RaceError, Scenario, Schedule, Strategy};
@@ -11,19 +13,7 @@ fn sample() -> PathBuf {
 
 fn plan_of(path: &Path, defines: &[&str], model: MemoryModel, strategy: Strategy) -> Plan {
     let defines: Vec<String> = defines.iter().map(|d| (*d).to_owned()).collect();
-    Plan {
-        compiled: own_target(path, &defines).unwrap(),
-        model,
-        strategy,
-        seed: 1,
-        schedules: 3000,
-        jobs: 2,
-        findings: 10,
-        from: 0,
-        aside: Vec::new(),
-        without: Vec::new(),
-        races: false,
-    }
+    common::plan_of(own_target(path, &defines).unwrap(), model, strategy, 3000)
 }
 
 fn own_scenario(plan: &Plan) -> Scenario {

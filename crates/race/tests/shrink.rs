@@ -1,5 +1,7 @@
 //! How short is what a finding is shrunk to? And which barriers does an audit find needed?
 
+mod common;
+
 use schedlab_linux::BuiltKernel;
 use schedlab_linux::build::{self, BuildOptions};
 use schedlab_race::compile::{self, kernel_target, own_target};
@@ -18,19 +20,8 @@ fn kernel(series: &str) -> BuiltKernel {
 fn plan(target: &str, seeded: &str, kernel: &BuiltKernel, model: MemoryModel, schedules: u64) -> Plan {
     let all = seeded::all().unwrap();
     let seeded = (!seeded.is_empty()).then(|| all.iter().find(|s| s.name == seeded).unwrap());
-    Plan {
-        compiled: kernel_target(target, kernel, seeded).unwrap(),
-        model,
-        strategy: Strategy::Mix,
-        seed: 1,
-        schedules,
-        jobs: 2,
-        findings: 1,
-        from: 0,
-        aside: Vec::new(),
-        without: Vec::new(),
-        races: false,
-    }
+    let compiled = kernel_target(target, kernel, seeded).unwrap();
+    Plan { findings: 1, ..common::plan_of(compiled, model, Strategy::Mix, schedules) }
 }
 
 #[test]
@@ -76,18 +67,8 @@ fn shrunk_and_mended(body: &str, scenario: &str) -> (Scenario, usize) {
          RACE_TARGET(.name = \"made\", .ops = ops, .scenario = \"{scenario}\");\n"
     );
     std::fs::write(&path, text).unwrap();
-    let plan = |defines: &[String]| Plan {
-        compiled: own_target(&path, defines).unwrap(),
-        model: MemoryModel::Sc,
-        strategy: Strategy::Mix,
-        seed: 1,
-        schedules: 3000,
-        jobs: 2,
-        findings: 10,
-        from: 0,
-        aside: Vec::new(),
-        without: Vec::new(),
-        races: false,
+    let plan = |defines: &[String]| {
+        common::plan_of(own_target(&path, defines).unwrap(), MemoryModel::Sc, Strategy::Mix, 3000)
     };
     let buggy = plan(&[]);
     let own = Scenario::parse("own", &buggy.describe().unwrap().1.unwrap()).unwrap();
