@@ -56,17 +56,20 @@ pub fn table(all: &[Fidelity]) -> Table {
         let mark = if fidelity.warnings.is_empty() { "" } else { "*" };
         let [was, is] = fidelity.cpus;
         let in_order = fidelity.order.and_then(|order| order.share());
-        let known = |text: String| if fidelity.all.is_known() { text } else { "unknown".to_string() };
+        let changed = |recorded, replayed| {
+            let [_, _, change] = shown(&fidelity.all, ("", "count"), recorded, replayed);
+            change
+        };
         let mut row = vec![
             format!("{}{mark}", fidelity.name).into(),
             if was == is { was.to_string().into() } else { format!("{was} > {is}").into() },
             fidelity.unknown.into(),
             change(fidelity.duration_ns[0], fidelity.duration_ns[1]).into(),
-            known(change(a.run_delay.sum_ns(), b.run_delay.sum_ns())).into(),
+            changed(a.run_delay.sum_ns(), b.run_delay.sum_ns()).into(),
             ks_text(fidelity.all.run_delay_ks(fidelity.grain_ns)).into(),
             ks_text(fidelity.all.wakeup_latency_ks(fidelity.grain_ns)).into(),
-            known(change(a.voluntary, b.voluntary)).into(),
-            known(change(a.preempted, b.preempted)).into(),
+            changed(a.voluntary, b.voluntary).into(),
+            changed(a.preempted, b.preempted).into(),
             fidelity.skipped_blocks.into(),
             fidelity.gained_blocks.into(),
             in_order.map_or("-".to_string(), |share| format!("{:.1}", 100.0 * share)).into(),
