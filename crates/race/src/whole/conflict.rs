@@ -56,6 +56,32 @@ struct Memory {
     changes: Vec<(u16, u128)>,
 }
 
+/// Which locks each CPU holds, as bits: one a lock, in the order in which they are first taken. Those beyond 128 count
+/// as none.
+#[derive(Default)]
+pub(super) struct Held {
+    bits: ByAddress<u128>,
+    cpus: Vec<u128>,
+}
+
+impl Held {
+    /// The locks of this event's CPU behind it.
+    pub(super) fn after(&mut self, event: &RaceEvent) -> u128 {
+        let cpu = usize::from(event.cpu);
+        if self.cpus.len() <= cpu {
+            self.cpus.resize(cpu + 1, 0);
+        }
+        let mine = &mut self.cpus[cpu];
+        let what = event.what();
+        if matches!(what, SAYS_LOCKED | SAYS_RELEASE) {
+            let next = 1u128.checked_shl(self.bits.len() as u32).unwrap_or(0);
+            let bit = *self.bits.entry(event.address).or_insert(next);
+            *mine = if what == SAYS_LOCKED { *mine | bit } else { *mine & !bit };
+        }
+        *mine
+    }
+}
+
 /// Where CPUs meet.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Conflicts {
@@ -68,28 +94,20 @@ pub(super) struct Conflicts {
 
 impl Conflicts {
     pub(super) fn of(events: &[RaceEvent], nr_cpus: usize) -> Conflicts {
-        // locks as bits; those beyond 128 count as none
-        let mut bits: ByAddress<u128> = ByAddress::default();
-        let mut held = vec![0u128; nr_cpus];
+        let mut held = Held::default();
         let mut memory: ByAddress<Memory> = ByAddress::default();
         let mut looks: Vec<(Look, u128, bool)> = Vec::new();
         for event in events.iter().filter(|event| usize::from(event.cpu) < nr_cpus) {
-            let mine = &mut held[usize::from(event.cpu)];
-            let what = event.what();
-            if matches!(what, SAYS_LOCKED | SAYS_RELEASE) {
-                let next = 1u128.checked_shl(bits.len() as u32).unwrap_or(0);
-                let bit = *bits.entry(event.address).or_insert(next);
-                *mine = if what == SAYS_LOCKED { *mine | bit } else { *mine & !bit };
-            } else if (event.loads() || event.stores()) && event.address != 0 && (1..=8).contains(&event.size)
-            {
+            let locks = held.after(event);
+            if (event.loads() || event.stores()) && event.address != 0 && (1..=8).contains(&event.size) {
                 let RaceEvent { code, address, size, .. } = *event;
                 let look = Look { code, cpu: u32::from(event.cpu), at: u64::from(event.at), address, size };
                 let place = memory.entry(address).or_default();
                 let of_other = place.writer.is_some_and(|cpu| cpu != event.cpu);
-                looks.push((look, *mine, of_other));
+                looks.push((look, locks, of_other));
                 place.looks.push(looks.len() - 1);
                 if event.stores() {
-                    let change = (event.cpu, *mine);
+                    let change = (event.cpu, locks);
                     if !place.changes.contains(&change) {
                         place.changes.push(change);
                     }

@@ -89,7 +89,7 @@ impl Marks {
 }
 
 /// Bytes of a word of 8 that an access touches.
-fn bytes(event: &RaceEvent) -> u8 {
+pub(super) fn bytes(event: &RaceEvent) -> u8 {
     let from = event.address & 7;
     let size = u64::from(event.size).min(8 - from);
     (((1u16 << size) - 1) << from) as u8

@@ -1,8 +1,11 @@
 //! A schedule of a whole scheduler as a story: what each CPU did around its stops.
 
+use std::collections::{BTreeMap, HashMap};
+
 use schedlab_linux::layout::Placed;
 use schedlab_linux::race::{LATE, RaceEvent, SAYS_LOCKED, SAYS_RELEASE, SAYS_SEEN};
 
+use super::hb::bytes;
 use super::order::Stop;
 use crate::schedule::Memory;
 use crate::story::{Event, Happened, SEEN};
@@ -12,6 +15,9 @@ use crate::worker::Done;
 const BEFORE: usize = 12;
 const AFTER: usize = 40;
 const LAST: usize = 60;
+/// Points before and behind a late store and who misses it; and so many of these.
+const BESIDE: usize = 3;
+const LATE_MAX: usize = 24;
 
 /// Where the kernel object lies in this process, and where the simulated memory does. The first differs from process to
 /// process, so names stand for the addresses in both.
@@ -83,10 +89,61 @@ pub(super) struct Around<'a> {
     pub(super) race: Option<(RaceEvent, RaceEvent)>,
 }
 
-/// Marks what is shown: the events around the stops, those around a race's accesses, else the last ones. What others
-/// do while a CPU stands is shown from the stop on, up to a bound.
-fn shown(events: &[RaceEvent], around: &Around<'_>) -> Vec<bool> {
+/// Late stores, and the other CPUs' loads that do not see them.
+///
+/// ```text
+/// cpu0  store t->woken (late) ......................... its late stores are seen
+/// cpu1                         load t->woken = 0        a miss, of cpu0's
+/// ```
+#[derive(Debug, Default, PartialEq)]
+struct Lateness {
+    /// By their places among the events, the first ones of each time that a CPU's stores are late.
+    stores: Vec<usize>,
+    /// And whose store is missed.
+    misses: BTreeMap<usize, u16>,
+}
+
+impl Lateness {
+    fn of(events: &[RaceEvent]) -> Lateness {
+        // by word: whose store is late, and of which bytes
+        let mut late: HashMap<u64, (u16, u8)> = HashMap::new();
+        let mut found = Lateness::default();
+        let mut run = [0usize; 64];
+        for (n, event) in events.iter().enumerate() {
+            let word = event.address >> 3;
+            if event.what() == SAYS_SEEN {
+                late.retain(|_, (cpu, _)| *cpu != event.cpu);
+                run[usize::from(event.cpu & 63)] = 0;
+            } else if event.kind & LATE != 0 && event.stores() {
+                let (cpu, stored) = late.entry(word).or_default();
+                *stored = if *cpu == event.cpu { *stored | bytes(event) } else { bytes(event) };
+                *cpu = event.cpu;
+                let run = &mut run[usize::from(event.cpu & 63)];
+                *run += 1;
+                if *run <= LATE_MAX {
+                    found.stores.push(n);
+                }
+            } else if event.loads()
+                && let Some((cpu, stored)) = late.get(&word)
+                && *cpu != event.cpu
+                && stored & bytes(event) != 0
+                && found.misses.len() < LATE_MAX
+            {
+                found.misses.insert(n, *cpu);
+            }
+        }
+        found
+    }
+}
+
+/// Marks what is shown: the events around the stops, those around a race's accesses, else the last ones; late stores,
+/// and who misses them. What others do while a CPU stands is shown from the stop on, up to a bound.
+fn shown(events: &[RaceEvent], around: &Around<'_>, late: &Lateness) -> Vec<bool> {
     let mut shown = vec![false; events.len()];
+    for n in late.stores.iter().chain(late.misses.keys()) {
+        let to = (n + BESIDE + 1).min(events.len());
+        shown[n.saturating_sub(BESIDE)..to].iter_mut().for_each(|s| *s = true);
+    }
     let is_point = RaceEvent::is_point;
     let Around { stops, race } = around;
     for stop in *stops {
@@ -126,7 +183,8 @@ pub(super) fn tell(
     (places, placed): (Places, Option<&Placed>),
     done: &mut Done,
 ) {
-    let shown = shown(events, around);
+    let late = Lateness::of(events);
+    let shown = shown(events, around, &late);
     let stops = around.stops;
     let is_point = RaceEvent::is_point;
     let note = |event: &RaceEvent, at: u32, text: String| Event {
@@ -137,7 +195,9 @@ pub(super) fn tell(
     };
     let mut gap = 0u64;
     let is_line = |event: &RaceEvent| is_point(event) || matches!(event.what(), SAYS_LOCKED | SAYS_SEEN);
-    for (event, is_shown) in events.iter().zip(&shown).filter(|(event, _)| is_line(event)) {
+    for (n, (event, is_shown)) in
+        events.iter().zip(&shown).enumerate().filter(|(_, (event, _))| is_line(event))
+    {
         if !is_shown {
             gap += 1;
             continue;
@@ -160,6 +220,9 @@ pub(super) fn tell(
         }
         if around.race.is_some_and(|(a, b)| [a, b].contains(event)) {
             done.events.push(note(event, event.at, "nothing orders this and the other one:".to_owned()));
+        }
+        if let Some(cpu) = late.misses.get(&n) {
+            done.events.push(note(event, event.at, format!("does not see cpu{cpu}'s late store:")));
         }
         let (address, value) = (event.address as usize, event.value as usize);
         let name = places.name(address, placed);
@@ -201,4 +264,33 @@ fn as_story(event: &RaceEvent, text_start: u64, name: Option<&str>) -> Event {
         _ => Happened::Note { text: "?".into() },
     };
     Event { cpu: event.cpu as u8, at: event.at, code: (event.code + text_start) as usize, happened }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(cpu: u16, at: u32, address: u64, kind: u8) -> RaceEvent {
+        RaceEvent { cpu, at, address, kind, size: 4, ..RaceEvent::default() }
+    }
+
+    #[test]
+    fn who_misses_a_late_store_is_said_until_it_is_seen() {
+        let events = [
+            event(0, 1, 0x100, 8 | LATE),
+            event(0, 2, 0x100, 7), // its own is forwarded
+            event(1, 1, 0x200, 7),
+            event(1, 2, 0x100, 7), // a miss
+            event(0, 3, 0, SAYS_SEEN),
+            event(1, 3, 0x100, 7),
+            event(0, 4, 0x104, 8 | LATE),
+            event(1, 4, 0x100, 7), // the other half of that word
+        ];
+        let late = Lateness::of(&events);
+        assert_eq!(late, Lateness { stores: vec![0, 6], misses: BTreeMap::from([(3, 0)]) });
+        let mut far = events.to_vec();
+        far.extend((0..200).map(|at| event(1, 4 + at, 0x300, 7)));
+        let shown = shown(&far, &Around { stops: &[], race: None }, &Lateness::of(&far));
+        assert!(shown[..8].iter().all(|shown| *shown) && !shown[20], "a store and its misses are shown");
+    }
 }
