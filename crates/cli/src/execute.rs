@@ -7,10 +7,10 @@ use crate::tunables::meant;
 use crate::ui::Ui;
 use schedlab_instruments::jobs::job_report;
 use schedlab_instruments::{Summary, TaskStats, for_each_picture, meanwhile};
-use schedlab_lab::{Ended, Fails, Loaded, Standard, Subject};
+use schedlab_lab::{Ended, Fails, Loaded, NamedWait, Standard, Subject};
 use schedlab_log::{Log, LogHeader, RawLog};
 use schedlab_machine::kernel::Action;
-use schedlab_machine::{Costs, Perturb};
+use schedlab_machine::{Costs, EndlessWait, Forced, Perturb};
 use schedlab_report::{
     Detail, PerfettoOptions, RunFacts, RunReport, RunView, deadline_marks, worst_stretches,
 };
@@ -196,6 +196,25 @@ fn differing_accounts<'a>(plan: &Plan<'_>, report: &ChildReport, summary: &'a Su
         .collect()
 }
 
+/// Of those who waited then so many are named.
+const WAITING_MAX: usize = 4;
+
+/// Whose wait was the first that was ended by force, and who else waited for what.
+fn first_forced(plan: &Plan<'_>, first: &Forced) -> String {
+    let named = |wait: &EndlessWait| {
+        let NamedWait { sleeper, waits_for, .. } = NamedWait::new(&plan.loaded.workload, *wait);
+        format!("{sleeper} waited for {waits_for}")
+    };
+    let (own, others): (Vec<_>, Vec<_>) = first.waits.iter().partition(|wait| wait.task == first.task);
+    let more = others.len().saturating_sub(WAITING_MAX);
+    let mut all: Vec<String> =
+        own.into_iter().chain(others.into_iter().take(WAITING_MAX)).map(named).collect();
+    if more > 0 {
+        all.push(format!("{more} more waited"));
+    }
+    format!("; the first after {}: {}", first.at, all.join(", "))
+}
+
 fn notes(plan: &Plan<'_>, report: &ChildReport, differing: &[Differing<'_>]) -> Vec<String> {
     let mut notes = plan.loaded.notes.clone();
     if let Some(why) = &report.uncontained {
@@ -213,8 +232,9 @@ fn notes(plan: &Plan<'_>, report: &ChildReport, differing: &[Differing<'_>]) -> 
     if report.waits_forced > 0 {
         notes.push(format!(
             "{} recorded waits at objects were ended, since all tasks that were left waited: the recording says that \
-                they went on",
-            report.waits_forced
+                they went on{}",
+            report.waits_forced,
+            report.first_forced.as_ref().map_or(String::new(), |first| first_forced(plan, first))
         ));
     }
     if report.sends_lost > 0 {

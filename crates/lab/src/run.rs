@@ -192,7 +192,8 @@ pub struct NamedWait {
 }
 
 impl NamedWait {
-    fn new(workload: &Workload, wait: EndlessWait) -> NamedWait {
+    /// With the names of this workload.
+    pub fn new(workload: &Workload, wait: EndlessWait) -> NamedWait {
         let name = |id: TaskId| {
             let task = workload.task(id);
             format!("task {} ('{}')", task.pid, task.name)

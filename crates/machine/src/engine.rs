@@ -103,6 +103,17 @@ pub enum WaitsFor {
     },
 }
 
+/// A wait that was ended by force.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Forced {
+    /// Simulated time since the start.
+    pub at: Span,
+    /// Whose.
+    pub task: TaskId,
+    /// All who waited then, this task among them.
+    pub waits: Vec<EndlessWait>,
+}
+
 /// What a run was like. The schedule itself is in the log.
 #[derive(Clone, Debug)]
 pub struct Outcome {
@@ -124,6 +135,8 @@ pub struct Outcome {
     pub sends_lost: u64,
     /// Recorded waits at objects that were ended since all that were left waited.
     pub waits_forced: u64,
+    /// The first of them.
+    pub first_forced: Option<Forced>,
     /// Host time in the event loop after the start.
     pub loop_wall_ns: u64,
     /// Of it, time inside the kernel: its share at one event in [`SAMPLE_EVERY`], scaled.
@@ -271,6 +284,7 @@ pub struct Machine<K: Kernel, O: Order = FirstPosted> {
     masks: Vec<(TaskId, CpuSet)>,
     /// The action under way: when it was asked for, and when it is too late for it to be done.
     acting: Option<(Span, u64)>,
+    first_forced: Option<Forced>,
     readings: Vec<Reading>,
     /// CPUs differ in capacity: work takes longer on smaller ones.
     asymmetric: bool,
@@ -374,6 +388,7 @@ impl<K: Kernel, O: Order> Machine<K, O> {
             actions: Vec::new(),
             masks: Vec::new(),
             acting: None,
+            first_forced: None,
             readings: Vec::new(),
             asymmetric: setup.topology.is_asymmetric(),
             setup,
@@ -481,6 +496,7 @@ impl<K: Kernel, O: Order> Machine<K, O> {
             waits_skipped: self.objects.counts.skipped,
             sends_lost: self.objects.counts.lost,
             waits_forced: self.objects.counts.forced,
+            first_forced: self.first_forced.take(),
             loop_wall_ns,
             kernel_wall_ns,
             boot: Span::from_ns(epoch_ns - 1_000_000),
@@ -490,7 +506,7 @@ impl<K: Kernel, O: Order> Machine<K, O> {
     #[inline(never)]
     fn main_loop(&mut self, epoch_ns: u64, end_ns: u64) -> Result<End, Box<Fault>> {
         while self.live > 0 {
-            if self.live == self.waiting && !self.force_a_wait() {
+            if self.live == self.waiting && !self.force_a_wait(epoch_ns) {
                 return Ok(End::Deadlock(self.waits()));
             }
             if self.acting.is_some() {

@@ -26,6 +26,6 @@ pub mod sink;
 mod wheel;
 
 pub use costs::{COST_MAX, CostError, Costs};
-pub use engine::{End, EndlessWait, Machine, Outcome, Setup, WaitsFor};
+pub use engine::{End, EndlessWait, Forced, Machine, Outcome, Setup, WaitsFor};
 pub use perturb::{LATE_ONE_IN, LateTimers, Perturb, PerturbError};
 pub use program::{AtObject, Code, Program, ProgramError, ProgramTask, Step, Token};

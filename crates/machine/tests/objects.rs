@@ -366,6 +366,11 @@ fn a_recorded_wait_that_all_wait_for_goes_on_and_what_it_took_is_owed() {
     for kind in ["channel", "stream", "semaphore", "channel capacity=1", "stream capacity=1"] {
         let (outcome, records) = run("fifo", 2, &text(&lines(kind, "awake")));
         assert_eq!((outcome.end, outcome.waits_forced), (End::AllDone, 1), "{kind}");
+        let first = outcome.first_forced.unwrap();
+        assert_eq!((first.at, first.task), (Span::from_ms(1), TaskId(0)), "{kind}");
+        let waits_for = |object| WaitsFor::Object { object, owner: None };
+        let waits = [(TaskId(0), waits_for(0)), (TaskId(1), waits_for(1))];
+        assert_eq!(first.waits.iter().map(|w| (w.task, w.waits_for)).collect::<Vec<_>>(), waits, "{kind}");
         let ends: Vec<u64> = ends(&records, 2).iter().map(|(end_ns, _)| end_ns / 1_000_000).collect();
         assert_eq!(ends, [8, 8], "{kind}");
         let (outcome, _) = run("fifo", 2, &text(&lines(kind, "")));

@@ -40,7 +40,7 @@ pub const ENGINE: &str = env!("SCHEDLAB_ENGINE");
 
 use schedlab_log::{KernelThread, LogGroup, LogHeader, LogTask};
 use schedlab_machine::kernel::{Action, Fault, FaultKind};
-use schedlab_machine::{Costs, End, EndlessWait, Perturb, ProgramError};
+use schedlab_machine::{Costs, End, EndlessWait, Forced, Perturb, ProgramError};
 use schedlab_topology::Topology;
 use schedlab_units::{ClassKind, CpuId, Span, TaskId};
 use schedlab_workload::{Birth, Cgroup, Workload};
@@ -235,6 +235,8 @@ pub struct ChildReport {
     pub sends_lost: u64,
     /// Recorded waits at objects that were ended since all that were left waited.
     pub waits_forced: u64,
+    /// The first of them.
+    pub first_forced: Option<Forced>,
     /// Host time in the event loop.
     pub loop_wall_ns: u64,
     /// Of it, inside the kernel (sampled).

@@ -151,6 +151,7 @@ fn crashed(kind: ExitKind, reason: String, time_ns: u64, pulse: u64, nr_tasks: u
         waits_skipped: 0,
         sends_lost: 0,
         waits_forced: 0,
+        first_forced: None,
         loop_wall_ns: 0,
         kernel_wall_ns: 0,
         boot_ns: 0,

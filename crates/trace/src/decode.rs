@@ -440,7 +440,7 @@ pub(crate) fn object(fields: ObjectFields) -> SchedEvent {
 fn known_object(ObjectFields { key, kind, room, call, ret, other }: ObjectFields) -> Option<SchedEvent> {
     match kind {
         OBJECT_FUTEX | OBJECT_LOCK => {
-            return sync_call((kind, call), (key, other), room as u32, ret).map(SchedEvent::Sync);
+            return sync_call((kind, call), (key, other), room as u32, ret);
         }
         OBJECT_AFFINITY => return Some(SchedEvent::Affinity { pid: Pid(room as i32), mask: key }),
         OBJECT_POLLED => return Some(SchedEvent::Polled),

@@ -235,6 +235,8 @@ pub enum SchedEvent {
     Polled,
     /// `wait4` has returned a child (`schedlab:object`).
     ChildTaken,
+    /// A call at a futex that failed (`schedlab:object`).
+    FoundNothing,
     /// Something at an object of a kind, by a call or with an amount that is not known (`schedlab:object`).
     UnknownObject,
     /// Somebody whom the recording leaves out has the CPU from now on, which is shown as idle meanwhile; or no longer
@@ -360,6 +362,10 @@ pub enum SyncOp {
     ConditionBroadcast,
     /// Wants one of a semaphore.
     SemaphoreWait,
+    /// Wants one if there is any, and there was when it began.
+    SemaphoreTry,
+    /// The same, and there was none.
+    SemaphoreEmpty,
     /// Adds one to a semaphore.
     SemaphorePost,
     /// Has come to a barrier.
@@ -454,6 +460,9 @@ pub const FUTEX_CALL: i64 = 202;
 /// FUTEX_REQUEUE, CMP_REQUEUE, WAIT_REQUEUE_PI, CMP_REQUEUE_PI.
 pub const FUTEX_REQUEUES: [i64; 4] = [3, 4, 11, 12];
 
+/// The greatest number of an operation of `futex`: `FUTEX_LOCK_PI2` (include/uapi/linux/futex.h, 6.12).
+const FUTEX_OPERATION_MAX: i64 = 13;
+
 /// What a call of `futex` did that returned this; `None`: nothing of interest.
 fn futex_op(operation: i64, value: u32, ret: i32) -> Option<(SyncOp, u32)> {
     const VALUE_CHANGED: i32 = -11;
@@ -527,9 +536,15 @@ pub(crate) fn sync_call(
     (key, other): (u64, u64),
     room: u32,
     ret: i32,
-) -> Option<SyncCall> {
+) -> Option<SchedEvent> {
     let (what, value) = if kind == OBJECT_FUTEX {
-        futex_op(call >> 16, room, ret)?
+        let operation = call >> 16;
+        match futex_op(operation, room, ret) {
+            Some(done) => done,
+            None => {
+                return (0..=FUTEX_OPERATION_MAX).contains(&operation).then_some(SchedEvent::FoundNothing);
+            }
+        }
     } else {
         let (_, function) = LOCK_CALLS.get(usize::try_from(call).ok()?)?;
         let mutex = MutexKind::from_bits(room);
@@ -540,13 +555,14 @@ pub(crate) fn sync_call(
             LockCall::Wait => (SyncOp::ConditionWait, 0),
             LockCall::Signal => (SyncOp::ConditionSignal, 0),
             LockCall::Broadcast => (SyncOp::ConditionBroadcast, 0),
-            LockCall::TryTake if room == 0 => return None,
-            LockCall::Take | LockCall::TryTake => (SyncOp::SemaphoreWait, 0),
+            LockCall::TryTake if room == 0 => (SyncOp::SemaphoreEmpty, 0),
+            LockCall::TryTake => (SyncOp::SemaphoreTry, 0),
+            LockCall::Take => (SyncOp::SemaphoreWait, 0),
             LockCall::Post => (SyncOp::SemaphorePost, 0),
             LockCall::Barrier => (SyncOp::BarrierWait, room),
         }
     };
-    Some(SyncCall { key, other, what, value })
+    Some(SchedEvent::Sync(SyncCall { key, other, what, value }))
 }
 
 /// System calls that wait for several files at once (x86-64): poll, select, epoll_wait, pselect6, ppoll, epoll_pwait,

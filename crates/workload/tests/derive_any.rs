@@ -117,6 +117,8 @@ fn at_objects() -> impl Strategy<Value = SchedEvent> {
         SyncOp::ConditionSignal,
         SyncOp::ConditionBroadcast,
         SyncOp::SemaphoreWait,
+        SyncOp::SemaphoreTry,
+        SyncOp::SemaphoreEmpty,
         SyncOp::SemaphorePost,
         SyncOp::BarrierWait,
     ];
@@ -133,6 +135,7 @@ fn at_objects() -> impl Strategy<Value = SchedEvent> {
         6 => (0..4u64, 0..4u64, prop::sample::select(operations), 0..4u32)
             .prop_map(|(key, other, what, value)| SchedEvent::Sync(SyncCall { key, other, what, value })),
         1 => Just(SchedEvent::Polled),
+        1 => Just(SchedEvent::FoundNothing),
         1 => Just(SchedEvent::ChildTaken),
         1 => any::<bool>().prop_map(|busy| SchedEvent::Stranger { busy }),
         1 => (0..7i32, any::<u64>()).prop_map(|(pid, mask)| SchedEvent::Affinity { pid: Pid(pid), mask }),

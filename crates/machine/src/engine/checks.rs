@@ -10,11 +10,11 @@
 //!
 //! The first and the last are seen at once; for the others [`Machine::check`] looks at one event in [`SAMPLE_EVERY`].
 
-use super::{AT_OBJECT, EndlessWait, Machine, NO_TOKEN, Run, SAMPLE_EVERY, WaitsFor};
+use super::{AT_OBJECT, EndlessWait, Forced, Machine, NO_TOKEN, Run, SAMPLE_EVERY, WaitsFor};
 use crate::kernel::{Fault, FaultKind, Kernel, Stimulus};
 use crate::order::Order;
 use crate::program::Code;
-use schedlab_units::{CpuId, TaskId};
+use schedlab_units::{CpuId, Span, TaskId};
 use schedlab_workload::Recorded;
 
 /// More events than this at one instant are a livelock, whatever the workload: far above what 1,024 CPUs and
@@ -90,7 +90,7 @@ impl<K: Kernel, O: Order> Machine<K, O> {
     /// All that are left wait. A recording says of its waits that they ended: the one goes on whose task is least far
     /// with its steps. False: no wait is a recorded one, and this is a deadlock.
     #[cold]
-    pub(super) fn force_a_wait(&mut self) -> bool {
+    pub(super) fn force_a_wait(&mut self, epoch_ns: u64) -> bool {
         let nr_steps = self.program.steps.len();
         let is_recorded = |index: usize| {
             let run = &self.runs[index];
@@ -113,7 +113,12 @@ impl<K: Kernel, O: Order> Machine<K, O> {
         else {
             return false;
         };
-        self.objects.force(TaskId(first as u32));
+        let task = TaskId(first as u32);
+        if self.first_forced.is_none() {
+            let at = Span::from_ns(self.now_ns - epoch_ns);
+            self.first_forced = Some(Forced { at, task, waits: self.waits() });
+        }
+        self.objects.force(task);
         self.runs[first].token = NO_TOKEN;
         self.waiting -= 1;
         self.wheel.insert(first as u32, self.now_ns);

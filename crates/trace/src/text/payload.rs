@@ -445,6 +445,13 @@ mod tests {
         assert_eq!((call.key, call.amount, call.room, call.direction), (0xf8, 12, 65_536, Direction::Send));
         let unknown = parsed("object", "key=f8 kind=99 room=0 call=1 ret=12 other=0");
         assert_eq!(unknown, Ok(Some(SchedEvent::UnknownObject)));
+        // FUTEX_LOCK_PI that fails, and an operation that futex has not
+        for (text, event) in [
+            ("key=f8 kind=9 room=0 call=393418 ret=-110 other=0", SchedEvent::FoundNothing),
+            ("key=f8 kind=9 room=0 call=4194506 ret=0 other=0", SchedEvent::UnknownObject),
+        ] {
+            assert_eq!(parsed("object", text), Ok(Some(event)), "{text}");
+        }
         let negative = parsed("object", "key=f8 kind=1 room=0 call=1 ret=-12 other=0");
         assert_eq!(negative, Ok(Some(SchedEvent::UnknownObject)));
         let cut = parsed("object", "key=f8 kind=1 room=0 call=1");

@@ -260,6 +260,7 @@ impl<'a> Deriver<'a> {
             SchedEvent::Affinity { pid, mask } => self.affinity(event.pid, pid, mask),
             SchedEvent::Polled => self.polled(event.pid),
             SchedEvent::ChildTaken => self.child_taken(event.pid),
+            SchedEvent::FoundNothing => {}
             SchedEvent::UnknownObject => {
                 let reason =
                     "event at an object of an unknown kind or call, or with a negative amount, left out";

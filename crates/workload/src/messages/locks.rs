@@ -75,6 +75,8 @@ pub(super) struct Locks {
     levels: BTreeMap<u32, (i64, i64)>,
     /// A task's last taking, and what was left then, until it is known whether it slept.
     taking: HashMap<usize, (u32, i64)>,
+    /// The same of a semaphore of which it wanted one if there was any, up to its next call at a semaphore or channel.
+    tried: HashMap<usize, (u32, i64)>,
     /// How often tasks waited at each futex for a contended lock to be free, and how often for something else.
     expected: BTreeMap<u32, (u64, u64)>,
     counts: Counts,
@@ -124,11 +126,23 @@ impl Locks {
         }
     }
 
-    fn took_awake(&mut self, task: usize) {
-        if let Some((row, left)) = self.taking.remove(&task)
-            && let Some((_, least)) = self.levels.get_mut(&row)
-        {
+    /// A task has called something at a channel, so what it tried to take before is its own.
+    pub fn at_channel(&mut self, task: usize) {
+        if let Some((row, left)) = self.tried.remove(&task) {
+            self.had(row, left);
+        }
+    }
+
+    /// One was taken without a sleep, and so many were left.
+    fn had(&mut self, row: u32, left: i64) {
+        if let Some((_, least)) = self.levels.get_mut(&row) {
             *least = left.min(*least);
+        }
+    }
+
+    fn took_awake(&mut self, task: usize) {
+        if let Some((row, left)) = self.taking.remove(&task) {
+            self.had(row, left);
         }
     }
 }
@@ -154,8 +168,13 @@ pub(super) fn op_of_call(channels: &mut Channels, task: usize, call: SyncCall) -
     use SyncOp::{
         BarrierWait, ConditionBroadcast, ConditionSignal, ConditionWait, FutexChanged, FutexGaveUp,
         FutexLockPi, FutexRequeue, FutexUnlockPi, FutexWake, FutexWoken, MutexLock, MutexTry, MutexUnlock,
-        SemaphorePost, SemaphoreWait,
+        SemaphoreEmpty, SemaphorePost, SemaphoreTry, SemaphoreWait,
     };
+    match call.what {
+        SemaphoreWait if tried_in_vain(channels, task, call.key) => return None,
+        SemaphorePost | SemaphoreTry | SemaphoreEmpty | SemaphoreWait => channels.locks.at_channel(task),
+        _ => {}
+    }
     let within_function = matches!(
         call.what,
         FutexWoken | FutexChanged | FutexGaveUp | FutexWake | FutexRequeue | FutexLockPi | FutexUnlockPi
@@ -227,20 +246,39 @@ pub(super) fn op_of_call(channels: &mut Channels, task: usize, call: SyncCall) -
             seen.room = seen.room.max(call.value);
             ObjectOp::Arrive { object }
         }
-        SemaphoreWait | SemaphorePost => {
-            let row = named(channels, call.key, SyncKind::Semaphore);
-            let (level, _) = channels.locks.levels.entry(row).or_insert((0, 0));
-            if call.what == SemaphorePost {
-                *level += 1;
-                ObjectOp::Signal { object: ObjectId(row) }
-            } else {
-                *level -= 1;
-                let left = *level;
-                channels.locks.taking.insert(task, (row, left));
-                ObjectOp::Arrive { object: ObjectId(row) }
-            }
-        }
+        SemaphoreEmpty => return None,
+        SemaphoreWait | SemaphoreTry | SemaphorePost => at_semaphore(channels, task, call),
     })
+}
+
+/// Adds one to a semaphore, or takes one.
+fn at_semaphore(channels: &mut Channels, task: usize, call: SyncCall) -> ObjectOp {
+    let row = named(channels, call.key, SyncKind::Semaphore);
+    let (level, _) = channels.locks.levels.entry(row).or_insert((0, 0));
+    let until_known = match call.what {
+        SyncOp::SemaphorePost => {
+            *level += 1;
+            return ObjectOp::Signal { object: ObjectId(row) };
+        }
+        SyncOp::SemaphoreTry => &mut channels.locks.tried,
+        _ => &mut channels.locks.taking,
+    };
+    *level -= 1;
+    until_known.insert(task, (row, *level));
+    ObjectOp::Arrive { object: ObjectId(row) }
+}
+
+/// Whether a task waits for what it has just tried to take: somebody else was faster, and this is no second taking.
+fn tried_in_vain(channels: &mut Channels, task: usize, key: u64) -> bool {
+    let row = channels.known(key);
+    let locks = &mut channels.locks;
+    let Some((tried, _)) = locks.tried.get(&task).copied().filter(|(tried, _)| row == Some(*tried)) else {
+        return false;
+    };
+    let left = locks.levels.get(&tried).map_or(0, |(level, _)| *level);
+    locks.tried.remove(&task);
+    locks.taking.insert(task, (tried, left));
+    true
 }
 
 /// The row of this key, which a function has named now.
@@ -392,6 +430,9 @@ impl Users {
 /// Puts the operations at futexes and locks in order: what is used alone goes, what contradicts itself is counted.
 pub(super) fn settle(workload: &mut Workload, channels: &mut Channels) -> Settled {
     link(workload, channels);
+    for task in 0..workload.tasks.len() {
+        channels.locks.at_channel(task);
+    }
     let mut users = users(workload, channels);
     if unite_alone(workload, channels, &users) {
         users = self::users(workload, channels);

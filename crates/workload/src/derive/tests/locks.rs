@@ -236,6 +236,22 @@ fn what_a_semaphore_has_at_the_start_shows_in_what_is_taken() {
     assert_eq!(workload.objects[0].kind, ObjectKind::Semaphore { start: 1 });
 }
 
+// CPython asks first whether it is there. 1 was faster, so 2 waits for what it saw, and takes one, not two.
+#[test]
+fn one_who_tries_in_vain_and_then_waits_takes_one() {
+    let mut trace = Trace::two();
+    trace.sync(2, 0, 1, 55, SyncOp::SemaphoreTry).sync(2, 1, 2, 55, SyncOp::SemaphoreTry);
+    // meanwhile it lets a lock go that others want
+    trace.sync(2, 1, 2, 56, SyncOp::MutexUnlock).sync(2, 0, 1, 56, SyncOp::MutexLock(MutexKind::default()));
+    trace.sync(3, 1, 2, 55, SyncOp::SemaphoreWait).switch(5, 1, 2, 'S', 0);
+    trace.sync(8, 0, 1, 55, SyncOp::SemaphorePost).waking(9, 0, 1, 2).sync(10, 0, 1, 55, SyncOp::FutexWake);
+    trace.switch(10, 1, 0, 'R', 2).sync(11, 1, 2, 55, SyncOp::FutexWoken);
+    trace.sync(12, 1, 2, 55, SyncOp::SemaphorePost).switch(13, 0, 1, 'X', 0).switch(15, 1, 2, 'X', 0);
+    let workload = derive(&trace);
+    assert_eq!((life(&workload, 1), life(&workload, 2)), ("R2 L2 S8 U13 E13".into(), "R2* S7 E10".into()));
+    assert_eq!(workload.objects[0].kind, ObjectKind::Semaphore { start: 1 });
+}
+
 #[test]
 fn a_barrier_opens_when_all_have_come_and_one_that_never_would_is_left_out() {
     let rounds = |parties: u32| {
