@@ -129,11 +129,12 @@ fn calls_at_futexes_locks_counters_and_queues_are_recorded() {
     };
     pair(SyncOp::MutexLock(MutexKind::default()), SyncOp::MutexUnlock);
     pair(SyncOp::SemaphorePost, SyncOp::SemaphoreWait);
+    let (tried, empty) = (SyncOp::SemaphoreTry, SyncOp::SemaphoreEmpty);
     let semaphore: Vec<SyncOp> = syncs
         .iter()
         .map(|call| call.what)
-        .filter(|what| [SyncOp::SemaphorePost, SyncOp::SemaphoreWait].contains(what))
+        .filter(|what| [SyncOp::SemaphorePost, SyncOp::SemaphoreWait, tried, empty].contains(what))
         .collect();
     let (post, wait) = (SyncOp::SemaphorePost, SyncOp::SemaphoreWait);
-    assert_eq!(semaphore, [post, wait, post, wait]);
+    assert_eq!(semaphore, [post, wait, empty, post, tried]);
 }

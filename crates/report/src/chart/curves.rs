@@ -143,7 +143,9 @@ impl Chart {
             match curve.series.style {
                 Style::Points => svg.dot((x + 9.0, row - 4.0), 3.0, colour(curve.colour), 1.0),
                 _ => {
-                    svg.stroke((x, row - 4.0), (x + 18.0, row - 4.0), colour(curve.colour), 3.0, dash(curve))
+                    let (width, opacity) = stroke_of(curve.series.style);
+                    let style = format!("{opacity}{}", dash(curve));
+                    svg.stroke((x, row - 4.0), (x + 18.0, row - 4.0), colour(curve.colour), width, &style)
                 }
             }
             for line in name {
@@ -269,11 +271,7 @@ fn draw(svg: &mut Svg, curve: &Curve<'_>, plot: &Plot) {
         path.push((x, y));
     }
     let bottom = TOP + plot.height;
-    let (width, opacity) = match series.style {
-        Style::Thin => (1.2, ""),
-        Style::BroadSteps => (5.0, " stroke-opacity=\"0.4\""),
-        _ => (1.6, ""),
-    };
+    let (width, opacity) = stroke_of(series.style);
     match (series.style, path.first(), path.last()) {
         (Style::Area, Some(&(first, _)), Some(&(last, _))) => {
             let outline = [(first, bottom)].into_iter().chain(path).chain([(last, bottom)]);
@@ -291,6 +289,15 @@ fn draw(svg: &mut Svg, curve: &Curve<'_>, plot: &Plot) {
     let is_marked = series.style == Style::Points || series.style == Style::Line && series.points.len() <= 60;
     for &point in series.points.iter().filter(|_| is_marked) {
         svg.dot(plot.place(point), 2.4, colour, 1.0);
+    }
+}
+
+/// How broad a curve is, in the plot and beside its name, and its opacity.
+fn stroke_of(style: Style) -> (f64, &'static str) {
+    match style {
+        Style::Thin => (1.2, ""),
+        Style::BroadSteps => (5.0, " stroke-opacity=\"0.4\""),
+        _ => (1.6, ""),
     }
 }
 
