@@ -65,6 +65,11 @@ pub enum Happened {
         /// Which.
         address: usize,
     },
+    /// The locks that the CPU holds by now, where the story leaves out what is between. This is no line.
+    Holds {
+        /// Which.
+        addresses: Vec<usize>,
+    },
     /// Sleep and wakeup.
     Sleep {
         /// In words.
@@ -342,6 +347,7 @@ impl Story {
             Happened::Barrier { kind } => barrier_name(*kind).into(),
             Happened::Lock { address } => format!("lock {}", self.name(*address)),
             Happened::Unlock { address } => format!("unlock {}", self.name(*address)),
+            Happened::Holds { .. } => String::new(),
             Happened::Sleep { what } => what.clone(),
             Happened::Flush { address, value } => {
                 format!("its late store {} = {} is seen now", self.name(*address), self.number(*value))
@@ -372,6 +378,10 @@ impl Story {
         for (n, event) in self.events.iter().enumerate() {
             let cpu = usize::from(event.cpu);
             let is_switch = last.is_some_and(|(other, _)| other != cpu);
+            if let Happened::Holds { addresses } = &event.happened {
+                held[cpu] = addresses.iter().map(|address| self.name(*address).to_owned()).collect();
+                continue;
+            }
             let mut before = match last {
                 Some((other, at)) if is_switch => self.switched(other, cpu, at),
                 _ => String::new(),

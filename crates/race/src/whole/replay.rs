@@ -175,6 +175,35 @@ fn shown(events: &[RaceEvent], around: &Around<'_>, late: &Lateness) -> Vec<bool
     shown
 }
 
+/// Which locks each CPU holds, and what a story says of that: what is not shown takes and gives locks, too.
+#[derive(Default)]
+struct Holding {
+    held: Vec<Vec<usize>>,
+    told: Vec<Vec<usize>>,
+}
+
+impl Holding {
+    /// Its CPU's locks before this event, if it is shown and the story has others.
+    fn before(&mut self, event: &RaceEvent, is_shown: bool) -> Option<Vec<usize>> {
+        let cpu = usize::from(event.cpu);
+        if self.held.len() <= cpu {
+            self.held.resize(cpu + 1, Vec::new());
+            self.told.resize(cpu + 1, Vec::new());
+        }
+        let news = (is_shown && self.told[cpu] != self.held[cpu]).then(|| self.held[cpu].clone());
+        let lock = event.address as usize;
+        match event.what() {
+            SAYS_LOCKED if !self.held[cpu].contains(&lock) => self.held[cpu].push(lock),
+            SAYS_RELEASE => self.held[cpu].retain(|held| *held != lock),
+            _ => {}
+        }
+        if is_shown {
+            self.told[cpu].clone_from(&self.held[cpu]);
+        }
+        news
+    }
+}
+
 /// The events that are shown, as a story has them.
 pub(super) fn tell(
     events: &[RaceEvent],
@@ -193,14 +222,24 @@ pub(super) fn tell(
         code: 0,
         happened: Happened::Note { text },
     };
-    let mut gap = 0u64;
+    let (mut gap, mut holding) = (0u64, Holding::default());
     let is_line = |event: &RaceEvent| is_point(event) || matches!(event.what(), SAYS_LOCKED | SAYS_SEEN);
-    for (n, (event, is_shown)) in
-        events.iter().zip(&shown).enumerate().filter(|(_, (event, _))| is_line(event))
-    {
+    for (n, (event, is_shown)) in events.iter().zip(&shown).enumerate() {
+        let locks = holding.before(event, *is_shown && is_line(event));
+        if !is_line(event) {
+            continue;
+        }
         if !is_shown {
             gap += 1;
             continue;
+        }
+        if let Some(addresses) = locks {
+            let name = |address: &usize| places.name(*address, placed).map(|name| (*address, name));
+            done.names.extend(addresses.iter().filter_map(name));
+            done.events.push(Event {
+                happened: Happened::Holds { addresses },
+                ..note(event, event.at, String::new())
+            });
         }
         if gap > 0 {
             done.events.push(note(event, 0, format!("... {gap} points")));
@@ -272,6 +311,20 @@ mod tests {
 
     fn event(cpu: u16, at: u32, address: u64, kind: u8) -> RaceEvent {
         RaceEvent { cpu, at, address, kind, size: 4, ..RaceEvent::default() }
+    }
+
+    #[test]
+    fn what_is_not_shown_gives_locks_up_too() {
+        let mut holding = Holding::default();
+        let (lock, unlock, load) =
+            (event(0, 1, 0x500, SAYS_LOCKED), event(0, 2, 0x500, SAYS_RELEASE), event(0, 3, 0x100, 5));
+        assert_eq!(holding.before(&lock, true), None);
+        assert_eq!(holding.before(&load, true), None, "the story knows");
+        assert_eq!(holding.before(&unlock, false), None);
+        assert_eq!(holding.before(&load, true), Some(Vec::new()));
+        assert_eq!(holding.before(&lock, false), None);
+        assert_eq!(holding.before(&event(1, 1, 0x100, 5), true), None, "another CPU");
+        assert_eq!(holding.before(&load, true), Some(vec![0x500]));
     }
 
     #[test]
