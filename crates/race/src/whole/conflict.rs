@@ -216,10 +216,7 @@ fn most_of(random: &mut Random) -> Span {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn event(cpu: u16, at: u32, address: u64, kind: u8) -> RaceEvent {
-        RaceEvent { cpu, at, address, kind, size: 4, code: u64::from(at), ..RaceEvent::default() }
-    }
+    use crate::whole::event;
 
     /// cpu0 writes under lock 0x500; cpu1 looks under it, and without it.
     #[test]

@@ -460,8 +460,9 @@ fn hold(random: &mut Random) -> Span {
 mod tests {
     use super::*;
 
+    /// All by one line.
     fn event(cpu: u16, at: u32, address: u64, kind: u8) -> RaceEvent {
-        RaceEvent { cpu, at, address, kind, size: 4, ..RaceEvent::default() }
+        RaceEvent { code: 0, ..crate::whole::event(cpu, at, address, kind) }
     }
 
     /// cpu0 loads 0x100 and 0x200; cpu1 stores 0x100 only: one point of each is shared.

@@ -74,15 +74,17 @@ struct Access {
 /// A store that another CPU looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Store {
-    code: u64,
-    index: usize,
-    cpu: u32,
-    at: u64,
-    address: u64,
+    access: Access,
     /// The last point at which it is late, alone and with those behind it.
     one_to: u64,
     all_to: u64,
-    locks: u128,
+}
+
+impl std::ops::Deref for Store {
+    type Target = Access;
+    fn deref(&self) -> &Access {
+        &self.access
+    }
 }
 
 /// The stores that may be late.
@@ -95,8 +97,10 @@ pub(super) struct Stores {
     by_address: ByAddress<Vec<Access>>,
     /// Those that may be late alone, in order, by CPU.
     alone: Vec<Vec<Store>>,
-    /// By the lines that they are made with, and by the line of what is stored behind.
-    pairs: [Groups<Pair>; 2],
+    /// Of a store that is late with those behind it, by their three lines.
+    buffered: Groups<Pair>,
+    /// Of one that is late alone, by the line of what is stored behind it.
+    passed: Groups<Pair>,
     is_tso: bool,
 }
 
@@ -181,16 +185,7 @@ impl Stores {
             if is_store {
                 alone.push(found.len());
                 all.push(found.len());
-                found.push(Store {
-                    code: event.code,
-                    index,
-                    cpu,
-                    at,
-                    address,
-                    one_to: at,
-                    all_to: at,
-                    locks,
-                });
+                found.push(Store { access, one_to: at, all_to: at });
             }
         }
         found.retain(|store| store.all_to > store.at);
@@ -199,8 +194,9 @@ impl Stores {
             alone[store.cpu as usize & 63].push(*store);
         }
         let lines = Groups::of(found, |store| store.code);
-        let stores = Stores { lines, by_cpu, by_address, alone, pairs: Default::default(), is_tso };
-        Stores { pairs: stores.pairs(), ..stores }
+        let stores = Stores { lines, by_cpu, by_address, alone, is_tso, ..Stores::default() };
+        let [buffered, passed] = stores.pairs();
+        Stores { buffered, passed, ..stores }
     }
 
     /// The CPU's accesses behind point `from`, up to point `to`.
@@ -221,7 +217,7 @@ impl Stores {
 
     /// The pairs of a store that is late with those behind it. Where both CPUs hold one lock at either place, that
     /// orders them.
-    fn buffered(&self, x: &Store) -> impl Iterator<Item = Pair> + use<'_> {
+    fn buffered_behind(&self, x: &Store) -> impl Iterator<Item = Pair> + use<'_> {
         let x = *x;
         let next = self.between(x.cpu, x.at, x.all_to).iter().take(NEXT);
         next.filter(move |y| y.address != x.address && y.loads).flat_map(move |y| {
@@ -237,7 +233,7 @@ impl Stores {
     }
 
     /// The pairs of a store that is late alone: what is stored behind it, and who looks at that without its lock.
-    fn passed(&self, x: &Store) -> impl Iterator<Item = Pair> + use<'_> {
+    fn passed_behind(&self, x: &Store) -> impl Iterator<Item = Pair> + use<'_> {
         let x = *x;
         let next = self.between(x.cpu, x.at, x.one_to).iter().take(NEXT);
         next.filter(move |y| y.address != x.address && y.stores).flat_map(move |y| {
@@ -259,14 +255,14 @@ impl Stores {
             let is_free = |then: &Access| then.cpu != x.cpu && then.loads && then.locks & x.locks == 0;
             !self.is_tso && x.one_to > x.at && all.iter().any(is_free)
         };
-        let buffered = a_few(self.spread().flat_map(|x| self.buffered(x)));
-        let passed = a_few(self.spread().filter(is_loaded).flat_map(|x| self.passed(x)));
+        let buffered = a_few(self.spread().flat_map(|x| self.buffered_behind(x)));
+        let passed = a_few(self.spread().filter(is_loaded).flat_map(|x| self.passed_behind(x)));
         [Groups::of(buffered, |pair| pair.lines), Groups::of(passed, |pair| pair.y.code)]
     }
 
     /// A late store, a stop behind what its CPU does next, and a stop of another CPU that does the opposite.
     fn buffering(&self, random: &mut Random) -> Option<Given> {
-        let Pair { store, y, other, .. } = self.pairs[0].pick(random)?;
+        let Pair { store, y, other, .. } = self.buffered.pick(random)?;
         let mut hold = || Span::from_us(*random.pick(&HOLDS_US));
         let own = Stop::new(store.cpu, y.at + 1, hold());
         let theirs = Stop::new(other.cpu, other.at, hold());
@@ -277,7 +273,7 @@ impl Stores {
     /// A store that is seen before those that its CPU made earlier, and the CPU's stop behind it, half the time until
     /// somebody changes what it stored. Half the time all earlier ones are late.
     fn passing(&self, random: &mut Random) -> Option<Given> {
-        let Pair { store, y, other, .. } = self.pairs[1].pick(random)?;
+        let Pair { store, y, other, .. } = self.passed.pick(random)?;
         let earlier = self.alone.get(store.cpu as usize).map_or(&[][..], Vec::as_slice);
         let earlier = &earlier[..earlier.partition_point(|x| x.at < y.at)];
         let is_late = |x: &&Store| x.one_to >= y.at && x.address != y.address;
@@ -326,11 +322,8 @@ impl Stores {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::whole::event;
     use schedlab_linux::race::SAYS_LOCKED;
-
-    fn event(cpu: u16, at: u32, address: u64, kind: u8) -> RaceEvent {
-        RaceEvent { cpu, at, address, kind, size: 4, code: u64::from(at), ..RaceEvent::default() }
-    }
 
     /// cpu0 stores 0x100, passes a lock, stores 0x200, gives the lock up, and comes to a full barrier.
     fn events() -> Vec<RaceEvent> {

@@ -223,3 +223,10 @@ impl Plan {
         ask(&self.whole_job(scenario, WholeTask::Replay { choices: choices.to_vec(), race }))
     }
 }
+
+/// For tests: an access of four bytes, by a line of its own for each point.
+#[cfg(test)]
+fn event(cpu: u16, at: u32, address: u64, kind: u8) -> schedlab_linux::race::RaceEvent {
+    let code = u64::from(at);
+    schedlab_linux::race::RaceEvent { cpu, at, address, kind, size: 4, code, ..Default::default() }
+}

@@ -1,11 +1,11 @@
 //! A schedule of a whole scheduler as a story: what each CPU did around its stops.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use schedlab_linux::layout::Placed;
 use schedlab_linux::race::{LATE, RaceEvent, SAYS_LOCKED, SAYS_RELEASE, SAYS_SEEN};
 
-use super::hb::bytes;
+use super::hb::{ByAddress, bytes};
 use super::order::Stop;
 use crate::schedule::Memory;
 use crate::story::{Event, Happened, SEEN};
@@ -106,7 +106,7 @@ struct Lateness {
 impl Lateness {
     fn of(events: &[RaceEvent]) -> Lateness {
         // by word: whose store is late, and of which bytes
-        let mut late: HashMap<u64, (u16, u8)> = HashMap::new();
+        let mut late: ByAddress<(u16, u8)> = ByAddress::default();
         let mut found = Lateness::default();
         let mut run = [0usize; 64];
         for (n, event) in events.iter().enumerate() {
@@ -140,9 +140,9 @@ impl Lateness {
 /// and who misses them. What others do while a CPU stands is shown from the stop on, up to a bound.
 fn shown(events: &[RaceEvent], around: &Around<'_>, late: &Lateness) -> Vec<bool> {
     let mut shown = vec![false; events.len()];
+    let mut mark = |from: usize, to: usize| shown[from..to.min(events.len())].fill(true);
     for n in late.stores.iter().chain(late.misses.keys()) {
-        let to = (n + BESIDE + 1).min(events.len());
-        shown[n.saturating_sub(BESIDE)..to].iter_mut().for_each(|s| *s = true);
+        mark(n.saturating_sub(BESIDE), n + BESIDE + 1);
     }
     let is_point = RaceEvent::is_point;
     let Around { stops, race } = around;
@@ -154,23 +154,16 @@ fn shown(events: &[RaceEvent], around: &Around<'_>, late: &Lateness) -> Vec<bool
             .iter()
             .rposition(|e| u32::from(e.cpu) == stop.cpu)
             .map_or(0, |before| before + 1);
-        let mark = |from: usize, to: usize, shown: &mut Vec<bool>| {
-            shown[from..to.min(events.len())].iter_mut().for_each(|s| *s = true);
-        };
-        mark(stood.saturating_sub(BEFORE), (stood + AFTER).min(resumed), &mut shown);
-        mark(resumed.saturating_sub(BEFORE).max(stood), resumed + AFTER, &mut shown);
+        mark(stood.saturating_sub(BEFORE), (stood + AFTER).min(resumed));
+        mark(resumed.saturating_sub(BEFORE).max(stood), resumed + AFTER);
     }
     match race {
         Some((a, b)) => {
             for at in [a, b].into_iter().filter_map(|access| events.iter().position(|e| e == access)) {
-                let to = (at + BEFORE).min(events.len());
-                shown[at.saturating_sub(BEFORE)..to].iter_mut().for_each(|s| *s = true);
+                mark(at.saturating_sub(BEFORE), at + BEFORE);
             }
         }
-        None => {
-            let from = events.len().saturating_sub(LAST);
-            shown[from..].iter_mut().for_each(|s| *s = true);
-        }
+        None => mark(events.len().saturating_sub(LAST), events.len()),
     }
     shown
 }
@@ -308,10 +301,7 @@ fn as_story(event: &RaceEvent, text_start: u64, name: Option<&str>) -> Event {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn event(cpu: u16, at: u32, address: u64, kind: u8) -> RaceEvent {
-        RaceEvent { cpu, at, address, kind, size: 4, ..RaceEvent::default() }
-    }
+    use crate::whole::event;
 
     #[test]
     fn what_is_not_shown_gives_locks_up_too() {

@@ -126,8 +126,8 @@ impl Locks {
         }
     }
 
-    /// A task has called something at a channel, so what it tried to take before is its own.
-    pub fn at_channel(&mut self, task: usize) {
+    /// A task goes on without a wait for what it tried to take: it has it.
+    pub fn keeps_what_it_tried(&mut self, task: usize) {
         if let Some((row, left)) = self.tried.remove(&task) {
             self.had(row, left);
         }
@@ -170,11 +170,6 @@ pub(super) fn op_of_call(channels: &mut Channels, task: usize, call: SyncCall) -
         FutexLockPi, FutexRequeue, FutexUnlockPi, FutexWake, FutexWoken, MutexLock, MutexTry, MutexUnlock,
         SemaphoreEmpty, SemaphorePost, SemaphoreTry, SemaphoreWait,
     };
-    match call.what {
-        SemaphoreWait if tried_in_vain(channels, task, call.key) => return None,
-        SemaphorePost | SemaphoreTry | SemaphoreEmpty | SemaphoreWait => channels.locks.at_channel(task),
-        _ => {}
-    }
     let within_function = matches!(
         call.what,
         FutexWoken | FutexChanged | FutexGaveUp | FutexWake | FutexRequeue | FutexLockPi | FutexUnlockPi
@@ -246,26 +241,34 @@ pub(super) fn op_of_call(channels: &mut Channels, task: usize, call: SyncCall) -
             seen.room = seen.room.max(call.value);
             ObjectOp::Arrive { object }
         }
-        SemaphoreEmpty => return None,
-        SemaphoreWait | SemaphoreTry | SemaphorePost => at_semaphore(channels, task, call),
+        SemaphoreWait | SemaphoreTry | SemaphoreEmpty | SemaphorePost => {
+            return at_semaphore(channels, task, call);
+        }
     })
 }
 
-/// Adds one to a semaphore, or takes one.
-fn at_semaphore(channels: &mut Channels, task: usize, call: SyncCall) -> ObjectOp {
+/// Adds one to a semaphore, or takes one. `None`: it does neither, or the attempt before stands for it.
+fn at_semaphore(channels: &mut Channels, task: usize, call: SyncCall) -> Option<ObjectOp> {
+    if call.what == SyncOp::SemaphoreWait && tried_in_vain(channels, task, call.key) {
+        return None;
+    }
+    channels.locks.keeps_what_it_tried(task);
+    if call.what == SyncOp::SemaphoreEmpty {
+        return None;
+    }
     let row = named(channels, call.key, SyncKind::Semaphore);
     let (level, _) = channels.locks.levels.entry(row).or_insert((0, 0));
     let until_known = match call.what {
         SyncOp::SemaphorePost => {
             *level += 1;
-            return ObjectOp::Signal { object: ObjectId(row) };
+            return Some(ObjectOp::Signal { object: ObjectId(row) });
         }
         SyncOp::SemaphoreTry => &mut channels.locks.tried,
         _ => &mut channels.locks.taking,
     };
     *level -= 1;
     until_known.insert(task, (row, *level));
-    ObjectOp::Arrive { object: ObjectId(row) }
+    Some(ObjectOp::Arrive { object: ObjectId(row) })
 }
 
 /// Whether a task waits for what it has just tried to take: somebody else was faster, and this is no second taking.
@@ -431,7 +434,7 @@ impl Users {
 pub(super) fn settle(workload: &mut Workload, channels: &mut Channels) -> Settled {
     link(workload, channels);
     for task in 0..workload.tasks.len() {
-        channels.locks.at_channel(task);
+        channels.locks.keeps_what_it_tried(task);
     }
     let mut users = users(workload, channels);
     if unite_alone(workload, channels, &users) {

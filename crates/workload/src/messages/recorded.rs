@@ -140,7 +140,7 @@ impl Channels {
     /// What a task does by this call; `None`: nothing that a replay could do. Who did not wait for a connection may ask
     /// again whether it stands; that is no second one.
     pub fn op(&mut self, task: usize, call: ObjectCall) -> Option<ObjectOp> {
-        self.locks.at_channel(task);
+        self.locks.keeps_what_it_tried(task);
         let asks_again = match (call.what, call.direction) {
             (Carried::ConnectionBegun, _) => {
                 self.begun.insert(call.key, task);
