@@ -7,8 +7,8 @@ use crate::parse::{Affinity, parse_cpus};
 use crate::ui::Ui;
 use clap::Args;
 use schedlab_compare::fidelity::{
-    Cause, Fidelity, IdleExits, MatchBy, QUANTILES, Sample, Side, Variant, cpus_used, exits_of_idle,
-    first_stop_differences, json, page, placement, table, terminal, wakeup_order,
+    Cause, Fidelity, IdleExits, MatchBy, QUANTILES, Sample, Side, Variant, busy_waits, cpus_used,
+    exits_of_idle, first_stop_differences, json, page, placement, table, terminal, wakeup_order,
 };
 use schedlab_instruments::{LogProblem, summarize_seen};
 use schedlab_lab::{
@@ -78,6 +78,10 @@ pub(crate) struct FidelityArgs {
     /// Take what a damaged or truncated recording still holds, and count what is missing.
     #[arg(long)]
     pub lenient: bool,
+    /// Write the replay's schedule log, of one recording: Arrow if the name ends in .arrow, else text. `report --log`
+    /// writes the recorded schedule's; `export` makes Perfetto of either.
+    #[arg(long, value_name = "FILE")]
+    pub log: Option<PathBuf>,
     /// Write an HTML page: recorded and replayed distributions, one over the other.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
@@ -143,6 +147,15 @@ impl FidelityArgs {
         self.strangers.unwrap_or(by_default)
     }
 
+    /// What kernel code takes: what recorded messages need, unless something was asked for.
+    fn costs_choice(&self, derived: Option<Summary>) -> FidelityCosts {
+        let by_default = match derived.unwrap_or_default().messages {
+            Messages::Recorded => FidelityCosts::Recorded,
+            Messages::None | Messages::Inferred => FidelityCosts::None,
+        };
+        self.costs.clone().unwrap_or(by_default)
+    }
+
     /// Whether the replay has tasks that stand for what took a CPU and was no task of the program.
     fn has_thieves(&self, recording: &KnownRecording, nr_cpus: u32) -> bool {
         self.strangers(recording, nr_cpus) == FidelityStrangers::Replay
@@ -177,9 +190,12 @@ const TASKS_FOLLOWED: usize = 20;
 const PATIENCE: u64 = 4;
 
 pub(crate) fn fidelity(args: &FidelityArgs, ui: &Ui) -> Result<()> {
-    [&args.html, &args.json].into_iter().flatten().try_for_each(|path| output::check(path))?;
+    [&args.log, &args.html, &args.json].into_iter().flatten().try_for_each(|path| output::check(path))?;
     if args.against.is_some() && args.inputs.len() > 1 {
         return Err(Failure::Input("--against is about one recording; give one FILE".to_string()));
+    }
+    if args.log.is_some() && args.inputs.len() > 1 {
+        return Err(Failure::Input("--log writes one replay's schedule; give one FILE".to_string()));
     }
     let all = args.inputs.iter().map(|input| measure(input, args, ui)).collect::<Result<Vec<Fidelity>>>()?;
     let [found] = &all[..] else { return write_several(&all, args, ui) };
@@ -190,8 +206,8 @@ pub(crate) fn fidelity(args: &FidelityArgs, ui: &Ui) -> Result<()> {
     if !output::json_value(args.json.as_deref(), &json(found))? {
         print!("{}", terminal(found, Style::detect()));
     }
-    if let Some(path) = &args.html {
-        ui.say(format!("HTML page: {}", path.display()));
+    for (what, path) in [("log", &args.log), ("HTML page", &args.html)] {
+        path.iter().for_each(|path| ui.say(format!("{what}: {}", path.display())));
     }
     Ok(())
 }
@@ -253,6 +269,31 @@ impl Study<'_> {
             ..self.subject.on(workload, self.topology.clone())
         };
         Ok(schedlab_lab::run(&request, Standard::Shown)?)
+    }
+
+    /// With the time that system calls take to their end where an interrupt asks for another task: as recorded, where
+    /// this replay without them prefers that task.
+    fn with_calls(
+        &self,
+        costs: Option<Costs>,
+        choice: &FidelityCosts,
+        without: &Finished,
+    ) -> Result<Option<Costs>> {
+        let is_linux = matches!(self.subject.scheduler, Scheduler::Linux(_));
+        let (Some(costs), FidelityCosts::Recorded, true) = (costs, choice, is_linux) else {
+            return Ok(costs);
+        };
+        let truth = &self.truth.recorded.log;
+        let waits = |log: &dyn Log, counts: &BTreeSet<u32>| {
+            let tasks = &log.header().tasks;
+            busy_waits(log, |row| tasks.get(row as usize).is_some_and(|task| counts.contains(&task.pid)))
+        };
+        let internal = |problem| Failure::Internal(format!("internal error: {problem}"));
+        let preferred = waits(&FromWaking(&without.log), &self.wanted).map_err(internal)?.at_once();
+        let recorded = waits(truth, &counted(self.truth)).map_err(self.contradiction())?;
+        let calls_ns = preferred.and_then(|preferred| recorded.calls_ns(preferred));
+        let call_drawn = calls_ns.map(|calls_ns| calls_ns.map(|ns| Span::from_ns(ns).min(COST_MAX)));
+        Ok(Some(Costs { call_drawn, ..costs }))
     }
 
     fn side(&self, finished: &Finished) -> Result<Side> {
@@ -359,14 +400,22 @@ fn measure(input: &Path, args: &FidelityArgs, ui: &Ui) -> Result<Fidelity> {
     };
     let costs = costs_of(args, &exits, loaded.derived.unwrap_or_default())?;
     let step = ui.step(format!("replaying {} under {}", recording.name, study.subject.label));
-    let finished = study.replay(&loaded.workload, None, costs)?;
+    let mut finished = study.replay(&loaded.workload, None, costs)?;
+    let costs = study.with_calls(costs, &args.costs_choice(loaded.derived), &finished)?;
+    if costs.is_some_and(|costs| costs.call_drawn.is_some()) {
+        finished = study.replay(&loaded.workload, None, costs)?;
+    }
     drop(step);
+    if let Some(path) = &args.log {
+        schedlab_log::write(path, &finished.log).map_err(Failure::input)?;
+    }
     let mut found = study.compare(&finished)?;
     found.name = match &other {
         Some(other) => format!("{} for {}", recording.name, other.name),
         None => recording.name.clone(),
     };
     found.takes_time = costs.is_some();
+    found.calls_ns = costs.and_then(|costs| costs.call_drawn).map(|times| times.map(Span::as_ns));
     (found.messages, found.locks) = (noted(&loaded, "messages"), noted(&loaded, "locks"));
     found.strangers = (recording.strangers_share() > 0.0).then(|| {
         let now = match args.strangers(&recording, nr_cpus) {
@@ -464,13 +513,9 @@ fn nr_used(recording: &KnownRecording) -> Result<u32> {
 
 /// What kernel code takes in this replay.
 fn costs_of(args: &FidelityArgs, exits: &IdleExits, derived: Summary) -> Result<Option<Costs>> {
-    let by_default = match derived.messages {
-        Messages::Recorded => &FidelityCosts::Recorded,
-        Messages::None | Messages::Inferred => &FidelityCosts::None,
-    };
-    Ok(match args.costs.as_ref().unwrap_or(by_default) {
+    Ok(match args.costs_choice(Some(derived)) {
         FidelityCosts::None => None,
-        FidelityCosts::File(path) => Some(costs::load(path)?),
+        FidelityCosts::File(path) => Some(costs::load(&path)?),
         FidelityCosts::Recorded => {
             // what is longer is no cost of kernel code
             let cost = |ns| Span::from_ns(ns).min(COST_MAX);

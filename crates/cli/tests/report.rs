@@ -74,9 +74,19 @@ fn what_was_not_recorded_is_refused() {
 #[test]
 fn a_replay_is_laid_beside_its_recording() {
     let folder = tempfile::tempdir().unwrap();
-    let html = folder.path().join("f.html").display().to_string();
-    let args =
-        ["--quiet", "fidelity", "samples/hackbench", "--sched", "eevdf", "--no-causes", "--html", &html];
+    let [html, log] = ["f.html", "f.log"].map(|name| folder.path().join(name).display().to_string());
+    let args = [
+        "--quiet",
+        "fidelity",
+        "samples/hackbench",
+        "--sched",
+        "eevdf",
+        "--no-causes",
+        "--html",
+        &html,
+        "--log",
+        &log,
+    ];
     let value = json(&[&args[..], &["--json", "-"]].concat());
     assert!(value["skipped_blocks"].as_u64() > Some(1000), "hackbench's messages are not in recorded order");
     assert_eq!(value["gained_blocks"], 0);
@@ -87,6 +97,9 @@ fn a_replay_is_laid_beside_its_recording() {
     let pairs = &value["wakeup_pairs"];
     assert!(pairs["in_order"].as_u64() <= pairs["pairs"].as_u64() && pairs["pairs"].as_u64() > Some(1000));
     assert!(fs::read_to_string(&html).unwrap().matches("<svg").count() >= 2);
+    assert!(fs::read_to_string(&log).unwrap().contains("# sched \"eevdf\""));
+    let two = ["--quiet", "fidelity", "samples/hackbench", "samples/kv", "--log", &log];
+    assert_eq!(schedlab(&two).status.code(), Some(2), "one log is of one replay");
     let several =
         ["--quiet", "fidelity", "samples/hackbench", "samples/kv", "--sched", "eevdf", "--no-causes"];
     let text = String::from_utf8(schedlab(&several).stdout).unwrap();

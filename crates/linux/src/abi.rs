@@ -121,6 +121,9 @@ pub mod op {
     pub const SELF: u64 = 0xffff_fffe;
 }
 
+/// As `resched_ns`: interrupts find the task in the system call that its next operation ends.
+pub const RESCHED_CALL: u32 = u32::MAX;
+
 /// Id of the control task (pid 1).
 pub const CONTROL: u32 = 0x8000_0001;
 

@@ -551,10 +551,11 @@ impl LoadedKernel {
     }
 
     /// Time passes from now on between an interrupt that asks for another task and the choice of it; 0: none,
-    /// as at boot.
+    /// as at boot. [`schedlab_machine::kernel::WITHIN_CALL`], as all that is too long:
+    /// it comes with the next operation.
     pub fn set_resched(&mut self, span: Span) {
         // SAFETY: `abi` is valid; nothing runs.
-        unsafe { (*self.abi).resched_ns = u32::try_from(span.as_ns()).unwrap_or(u32::MAX) }
+        unsafe { (*self.abi).resched_ns = u32::try_from(span.as_ns()).unwrap_or(abi::RESCHED_CALL) }
     }
 
     /// The same for the interrupts of an idle CPU, the next time that it is resumed.

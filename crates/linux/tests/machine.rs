@@ -8,7 +8,7 @@ use child::in_child;
 use schedlab_linux::{LinuxKernel, LoadedKernel};
 use schedlab_log::Record;
 use schedlab_machine::kernel::{Kernel, ReadOut, TaskCounters};
-use schedlab_machine::{End, Machine, Outcome, Program, Setup};
+use schedlab_machine::{Costs, End, Machine, Outcome, Program, Setup};
 use schedlab_topology::Topology;
 use schedlab_units::Span;
 use schedlab_workload::Workload;
@@ -22,8 +22,20 @@ struct Ran {
 }
 
 fn run(object: PathBuf, text: &str, cpus: &str, duration: Option<Span>, params: &[(&str, &str)]) -> Ran {
+    run_with(Costs::default(), object, text, cpus, duration, params)
+}
+
+fn run_with(
+    costs: Costs,
+    object: PathBuf,
+    text: &str,
+    cpus: &str,
+    duration: Option<Span>,
+    params: &[(&str, &str)],
+) -> Ran {
     let workload: Workload = schedlab_workload::text::parse_text("test", text.as_bytes()).unwrap();
-    let program = Program::new(&workload).unwrap();
+    let mut program = Program::new(&workload).unwrap();
+    program.costs = costs;
     let setup = Setup {
         topology: cpus.parse::<Topology>().unwrap(),
         duration,
@@ -192,5 +204,44 @@ fn a_parent_that_is_woken_by_a_call_preempts_its_child() {
 fn a_parent_that_is_woken_by_an_exit_waits_for_its_end() {
     in_child("a_parent_that_is_woken_by_an_exit_waits_for_its_end", |object| {
         assert_eq!(end_of_child(object, "21 CALL 20 4ms\n"), 4);
+    });
+}
+
+// ms    0           1      1.3                    10      urgent is woken at 1 ms: it waits for the end of a's
+// cpu0  a computes  │ call │ urgent │ a computes │ sleeps system call, or for its sleep if that is first
+fn starts_and_sleeps_us(object: PathBuf, goes_on: Span) -> (u64, u64) {
+    let workload = "schedlab-workload 1\n- INIT 0 0 1 runnable name=a\n\
+                    - INIT 0 0 2 blocked name=urgent policy=fifo prio=50\n\
+                    - BLOCK 1 10ms\n- WAKEUP 1 5ms\n- EXIT 1 1ms\n- WAKEUP 2 1ms\n- EXIT 2 100us\n";
+    let costs = Costs { call_drawn: Some([goes_on; 20]), ..Costs::default() };
+    let ran = run_with(costs, object, workload, "1", None, &[("sched/fair_server/cpu0/runtime", "0")]);
+    assert_eq!((ran.outcome.end, ran.warnings), (End::AllDone, vec![]));
+    // 11 ms of a and 100 us of urgent, and 5 ms of a's sleep. The kernel's account differs: between a wakeup and
+    // schedule() it does not look at the clock again (rq_clock_skip_update()), so who is next has the call's rest
+    let exits = ran.log.iter().find(|r| r.kind == 7 && r.task == 0).unwrap();
+    assert!([16_100_000, 16_000_000].contains(&exits.time_ns), "a has lost nothing: {}", exits.time_ns);
+    let starts = ran.log.iter().find(|r| r.kind == 1 && r.other == 1).unwrap();
+    let slept = ran.log.iter().find(|r| r.kind == 1 && r.task == 0 && r.flags >= 2).unwrap();
+    (starts.time_ns / 1000, slept.time_ns / 1000)
+}
+
+#[test]
+fn who_is_woken_interrupts_user_mode() {
+    in_child("who_is_woken_interrupts_user_mode", |object| {
+        assert_eq!(starts_and_sleeps_us(object, Span::ZERO), (1000, 10_100));
+    });
+}
+
+#[test]
+fn who_is_woken_waits_for_the_end_of_a_system_call() {
+    in_child("who_is_woken_waits_for_the_end_of_a_system_call", |object| {
+        assert_eq!(starts_and_sleeps_us(object, Span::from_us(300)), (1300, 10_100));
+    });
+}
+
+#[test]
+fn who_is_woken_waits_for_a_sleep_within_the_call() {
+    in_child("who_is_woken_waits_for_a_sleep_within_the_call", |object| {
+        assert_eq!(starts_and_sleeps_us(object, Span::from_ms(9)), (10_000, 10_000));
     });
 }

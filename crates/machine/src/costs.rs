@@ -16,6 +16,7 @@
 //! | `fork` | before a child exists | the parent's |
 //! | `switch` | before a task computes where another (or idle) was | the new task's |
 //! | `resched` | between an interrupt that asks for another task and the choice of it (real Linux only) | of the task that ran |
+//! | `call_drawn` | an interrupt finds the task that it hits in a system call, which goes on for one of twenty times: nobody else gets the CPU before (real Linux only, and not if it is preempted in system calls) | nobody's: the task computes |
 //! | `tick` | at a timer interrupt | of the task that computes next |
 //! | `interrupt` | at an interrupt that wakes sleepers | of the task that computes next |
 //! | `ipi` | at an interrupt from another CPU | of the task that computes next |
@@ -54,6 +55,11 @@ pub struct Costs {
     pub switch: Span,
     /// From an interrupt that asks for another task to the choice of it.
     pub resched: Span,
+    /// How long the system call goes on in which an interrupt finds a task; 0: it finds it in user mode. Nobody else
+    /// gets the CPU before the call's end, unless the kernel is preempted there. No file of costs has it; it is
+    /// measured in a recording.
+    #[serde(default)]
+    pub call_drawn: Option<Drawn>,
     /// A timer interrupt.
     pub tick: Span,
     /// An interrupt that wakes sleepers.
@@ -181,7 +187,8 @@ impl Costs {
     /// Whether it takes time until an idle CPU answers, or to interrupt it.
     pub fn at_idle_cpus(&self) -> bool {
         let always = [self.idle_exit, self.idle_exit_deep, self.idle_resched, self.kick];
-        self.drawn().next().is_some() || always.iter().any(|span| *span > Span::ZERO)
+        let drawn = [self.idle_exit_drawn, self.idle_exit_deep_drawn, self.idle_resched_drawn];
+        drawn.iter().any(Option::is_some) || always.iter().any(|span| *span > Span::ZERO)
     }
 
     /// Whether nothing costs anything.
@@ -192,6 +199,7 @@ impl Costs {
     /// What is drawn, by its name.
     fn drawn(&self) -> impl Iterator<Item = (&'static str, Drawn)> {
         let all = [
+            ("call_drawn", self.call_drawn),
             ("idle_exit_drawn", self.idle_exit_drawn),
             ("idle_exit_deep_drawn", self.idle_exit_deep_drawn),
             ("idle_resched_drawn", self.idle_resched_drawn),

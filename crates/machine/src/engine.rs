@@ -30,8 +30,9 @@ mod start;
 mod steer;
 mod steps;
 
+use crate::costs::Drawn;
 use crate::kernel::{
-    Action, Change, Control, Fault, FaultKind, FileRequest, Kernel, Op, Reading, Stimulus, Yield,
+    Action, Change, Control, Fault, FaultKind, FileRequest, Kernel, Op, Reading, Stimulus, WITHIN_CALL, Yield,
 };
 use crate::objects::Objects;
 use crate::order::{FirstPosted, Order, Turn};
@@ -292,7 +293,9 @@ pub struct Machine<K: Kernel, O: Order = FirstPosted> {
     costly: bool,
     /// An idle CPU takes time to answer an interrupt from another one.
     idles_out: bool,
-    /// Draws how long idle CPUs take to answer; the same draws in every run.
+    /// Until when the system call lasts in which an interrupt has found each CPU's task; `u64::MAX`: there is none.
+    call_ends_ns: Vec<u64>,
+    /// Draws how long CPUs take to answer; the same draws in every run.
     exits: Random,
     /// Per CPU; of use only if that takes time.
     rest: Vec<Rest>,
@@ -378,6 +381,7 @@ impl<K: Kernel, O: Order> Machine<K, O> {
             pulse: None,
             costly: !program.costs.is_none(),
             idles_out: false,
+            call_ends_ns: vec![u64::MAX; nr_cpus],
             exits: Random::new(0),
             rest: vec![Rest::Awake; nr_cpus],
             woke: (TaskId::IDLE, CpuId(0)),
@@ -713,6 +717,9 @@ impl<K: Kernel, O: Order> Machine<K, O> {
     fn own_steps(&mut self, cpu: CpuId, others: Key) -> Result<(), Box<Fault>> {
         let Some(mut cpu) = self.quiet_steps(cpu, others) else { return Ok(()) };
         loop {
+            if self.costly && self.call_is_over(cpu) {
+                return self.step(cpu, Stimulus::Op(self.cpus[cpu.index()].user, Op::Return));
+            }
             let Cpu { user: id, timer, since_ns, .. } = &mut self.cpus[cpu.index()];
             *since_ns = self.now_ns;
             let (id, timer) = (*id, *timer);
@@ -800,6 +807,34 @@ impl<K: Kernel, O: Order> Machine<K, O> {
             _ => Span::ZERO,
         };
         self.kernel.set_idle_resched(cpu, span);
+    }
+
+    /// An interrupt finds the task on this CPU in a system call, maybe. What the task does itself ends the call.
+    #[cold]
+    fn draw_call(&mut self, cpu: CpuId, times: &Drawn, stimulus: &Stimulus<'_>) {
+        let user = self.cpus[cpu.index()].user;
+        let is_interrupt = !matches!(stimulus, Stimulus::Op(..) | Stimulus::Call(..));
+        let ends_ns = &mut self.call_ends_ns[cpu.index()];
+        if !is_interrupt || user.is_idle() || self.runs[user.index()].within {
+            *ends_ns = u64::MAX;
+        } else if *ends_ns == u64::MAX || *ends_ns <= self.now_ns {
+            *ends_ns = match self.exits.pick(times).as_ns() {
+                0 => u64::MAX,
+                goes_on_ns => self.now_ns.saturating_add(goes_on_ns),
+            };
+        }
+        self.kernel.set_resched(if *ends_ns == u64::MAX { Span::ZERO } else { WITHIN_CALL });
+    }
+
+    /// Whether the call in which an interrupt found this CPU's task is over. A step that is due now belongs to it.
+    fn call_is_over(&mut self, cpu: CpuId) -> bool {
+        let Cpu { user, since_ns, .. } = self.cpus[cpu.index()];
+        let is_over = self.call_ends_ns[cpu.index()] <= self.now_ns
+            && self.runs[user.index()].remaining_ns > self.work(cpu.0, self.now_ns - since_ns);
+        if is_over {
+            self.call_ends_ns[cpu.index()] = u64::MAX;
+        }
+        is_over
     }
 
     /// An idle CPU is interrupted: whoever has just woken somebody at an object pays for it, if it still has its CPU.
@@ -925,6 +960,9 @@ impl<K: Kernel, O: Order> Machine<K, O> {
         if self.idles_out {
             self.set_idle_resched(cpu, &stimulus);
         }
+        if let Some(times) = self.program.costs.call_drawn {
+            self.draw_call(cpu, &times, &stimulus);
+        }
         self.events += 1;
         let yielded = if self.events == self.sample_at {
             self.resume_sampled(cpu, stimulus)?
@@ -952,6 +990,9 @@ impl<K: Kernel, O: Order> Machine<K, O> {
         let state = &mut self.cpus[cpu.index()];
         let key = match yielded {
             Yield::User(task) => {
+                if task != before {
+                    self.call_ends_ns[cpu.index()] = u64::MAX;
+                }
                 *state = Cpu { user: task, before: TaskId::IDLE, since_ns: now_ns, timer };
                 if let Some(charge) = charge {
                     self.charge(cpu, task, before, charge);

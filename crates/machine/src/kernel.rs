@@ -52,7 +52,8 @@ pub trait Kernel {
     fn resume(&mut self, cpu: CpuId, now: Time, stimulus: Stimulus<'_>) -> Yield;
 
     /// Time passes from now on between an interrupt that asks for another task and the choice of it
-    /// ([`Yield::Paused`]). Kernels that do not know the difference choose at once.
+    /// ([`Yield::Paused`]). [`WITHIN_CALL`]: the choice is made at the task's next operation, unless the kernel is
+    /// preempted within system calls. Kernels that do not know the difference choose at once.
     fn set_resched(&mut self, _span: Span) {}
 
     /// The same between an interrupt to this idle CPU and the choice, at its next [`Kernel::resume`].
@@ -111,6 +112,9 @@ pub trait Kernel {
     /// Hands on every record logged so far.
     fn flush_log(&mut self) -> std::io::Result<()>;
 }
+
+/// For [`Kernel::set_resched`]: interrupts find the task in the system call that its next operation ends.
+pub const WITHIN_CALL: Span = Span::MAX;
 
 /// What came of a [`Kernel::control`] request.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -61,6 +61,7 @@
 #define WARP_F_UNINTERRUPTIBLE 1	/* TASK_UNINTERRUPTIBLE instead of TASK_INTERRUPTIBLE */
 #define WARP_F_SYNC	       2	/* the waker is about to block: WF_SYNC */
 #define WARP_F_RESET_ON_FORK   4
+#define WARP_RESCHED_CALL ~0u	/* warp_abi.resched_ns: an interrupt finds the task in a system call, which its next operation ends */
 #define WARP_F_STAYS	       8	/* any: the task stays within the system call until an operation without this flag */
 
 /* An element of WARP_OP_BATCH. */
@@ -241,7 +242,7 @@ struct warp_abi {
 	struct warp_task *control;	/* mailbox of WARP_TASK_CONTROL */
 	unsigned int *kick;		/* kernel appends CPU numbers whose .posted became non-zero; max_cpus entries */
 	unsigned int nr_kick;		/* kernel counts up, simulator drains and sets to 0 before the next resume() */
-	unsigned int resched_ns;	/* simulator: time from an interrupt that asks for another task to schedule(). 0: none */
+	unsigned int resched_ns;	/* simulator: time from an interrupt that asks for another task to schedule(). 0: none; or WARP_RESCHED_CALL */
 	struct warp_record *log_next;	/* kernel: where the next record goes */
 	struct warp_record *log_end;
 	unsigned int log_on;		/* simulator: 0 = write no records */

@@ -81,6 +81,8 @@ static void warp_device_interrupt(void)
  * Kernel: between an interrupt that asks for another task, which has read the clock (the tick's update_curr()), and schedule(), which
  * reads it again, lies code that takes a microsecond or two. Ours: none, unless the simulator gives it a length (warp_abi.resched_ns).
  * Then turns count from schedule(): one that began behind a tick is a little less than a tick old at the next one.
+ * A task may also be within the system call that its next operation ends (WARP_RESCHED_CALL): the interrupt does not choose, unless the
+ * kernel is preempted in system calls, and the end of the operation does. Could falsify: such a call has a cond_resched() before its end.
  * An idle CPU's own timer or device has a length of its own (warp_cpu.idle_resched_ns): the way out of the idle loop lies in it, too.
  */
 static void warp_pause_before_schedule(unsigned int ns)
@@ -105,6 +107,10 @@ static void warp_pause_before_schedule(unsigned int ns)
  */
 static __always_inline void warp_interrupts(struct pt_regs *regs)
 {
+	struct pt_regs within = { .user = 0 };
+
+	if (unlikely(warp_abi.resched_ns == WARP_RESCHED_CALL) && regs->user)
+		regs = &within;
 	warp_race_interrupted();
 	while (warp_this->pending) {
 		unsigned int irq = warp_this->pending & -warp_this->pending;

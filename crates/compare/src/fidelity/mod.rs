@@ -13,6 +13,7 @@
 //! -46 %. 10,629 blocks did not sleep, for their wakeup had come already; each is a switch and a wait that
 //! the replay lacks.
 
+mod busy;
 mod causes;
 mod figures;
 mod order;
@@ -22,6 +23,7 @@ mod seeds;
 mod show;
 mod stops;
 
+pub use busy::{BusyWaits, busy_waits};
 pub use causes::{Cause, Variant, taken_away};
 pub use figures::{Figures, IdleExits, QUANTILES, Side, exits_of_idle};
 pub use order::{WakeupOrder, wakeup_order};
@@ -49,6 +51,8 @@ pub struct Fidelity {
     pub grain_ns: u64,
     /// Whether kernel code takes time in the replay.
     pub takes_time: bool,
+    /// How long system calls go on in the replay when an interrupt asks for another task ([`BusyWaits::calls_ns`]).
+    pub calls_ns: Option<[u64; QUANTILES]>,
     /// Length of the program's life, recorded and replayed.
     pub duration_ns: [u64; 2],
     /// Over all tasks that both have.
@@ -192,6 +196,7 @@ impl Fidelity {
             cpus: [recorded.nr_cpus, replayed.nr_cpus],
             grain_ns,
             takes_time: false,
+            calls_ns: None,
             duration_ns: [recorded.duration_ns, replayed.duration_ns],
             all: Pair { label: "all".to_string(), task: None, sides: all, first: None },
             tasks,

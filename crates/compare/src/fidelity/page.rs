@@ -1,6 +1,8 @@
 //! Fidelity as a page: recorded and replayed distributions one over the other, then the tables.
 
-use super::show::{about_grain, about_unseen, blocks, change, ks_text, rows, shown, spread_text};
+use super::show::{
+    about_calls, about_grain, about_unseen, blocks, change, ks_text, rows, shown, spread_text,
+};
 use super::{Fidelity, Pair, taken_away};
 use schedlab_instruments::Distribution;
 use schedlab_report::chart::{Chart, Scale, Series, Style, Unit};
@@ -111,6 +113,7 @@ fn one(page: &mut Page, fidelity: &Fidelity) {
     fidelity.warnings.iter().for_each(|warning| page.warning(warning));
     page.beside(|page| drawings(page, &fidelity.all, fidelity.grain_ns));
     page.note(&format!("Share of waits that are at most so long. {}.", about_grain(fidelity)));
+    about_calls(fidelity).iter().for_each(|about| page.note(&format!("{about}.")));
     if let Some(unseen) = about_unseen(fidelity) {
         page.note(&format!("{unseen}."));
     }

@@ -1,6 +1,6 @@
 //! Fidelity on a terminal and as JSON.
 
-use super::{Fidelity, Pair, Spread, taken_away};
+use super::{Fidelity, Pair, QUANTILES, Spread, taken_away};
 use schedlab_report::units::{count, time};
 use schedlab_report::{Style, clip, wrapped};
 use serde_json::{Value, json};
@@ -72,6 +72,18 @@ pub(super) fn shown(pair: &Pair, (name, unit): (&str, &str), recorded: u64, repl
         true => [value(recorded), value(replayed), change(recorded, replayed)],
         false => [unknown(), value(replayed), unknown()],
     }
+}
+
+/// How long who is woken onto a busy CPU waits for the end of a system call.
+pub(super) fn about_calls(fidelity: &Fidelity) -> Option<String> {
+    let times = fidelity.calls_ns?;
+    Some(format!(
+        "calls: who was woken by an interrupt or another CPU, and preferred, waited {} for the end of the busy CPU's \
+         system call (median; {} to {}), and the replay draws such times",
+        time(times[QUANTILES / 2]),
+        time(times[0]),
+        time(times[QUANTILES - 1])
+    ))
 }
 
 /// What K-S is, and which waits count as equal there.
@@ -265,6 +277,7 @@ fn causes(text: &mut String, fidelity: &Fidelity, style: Style) {
 fn notes(text: &mut String, fidelity: &Fidelity, style: Style) {
     let _ = writeln!(text, "\n{}", style.dim("notes"));
     wrapped(text, &about_grain(fidelity));
+    about_calls(fidelity).iter().for_each(|about| wrapped(text, about));
     if !fidelity.variants.is_empty() {
         wrapped(
             text,
@@ -349,6 +362,7 @@ pub fn json(fidelity: &Fidelity) -> Value {
         "cpus": {"recorded": fidelity.cpus[0], "replayed": fidelity.cpus[1]},
         "grain_ns": fidelity.grain_ns,
         "within_grain": fidelity.within_grain(),
+        "calls_ns": fidelity.calls_ns,
         "distance": fidelity.all.is_known().then(|| fidelity.all.distance(fidelity.grain_ns)),
         "skipped_blocks": fidelity.skipped_blocks,
         "gained_blocks": fidelity.gained_blocks,

@@ -3,7 +3,7 @@ use schedlab_instruments::summarize_seen;
 use schedlab_log::{MemLog, TextLog};
 use std::path::Path;
 
-fn log(tasks: &[&str], duration_ms: u64, lines: &str) -> MemLog {
+pub(super) fn log(tasks: &[&str], duration_ms: u64, lines: &str) -> MemLog {
     let nr_cpus = if lines.contains(" cpu1 ") { 2 } else { 1 };
     let mut text = format!(
         "# schedlab log 1\n# sched \"x\"\n# sched_version \"1\"\n# cpus {nr_cpus}\n# hz 250\n# duration_ns {}\n",

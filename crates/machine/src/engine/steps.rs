@@ -401,11 +401,12 @@ impl<K: Kernel, O: Order> Machine<K, O> {
         self.program.late_by.get(self.runs[id.index()].step - 1).copied().unwrap_or(0)
     }
 
-    /// When the next step of a task that computes on this CPU is due.
+    /// When the next step of a task that computes on this CPU is due, or its system call ends.
     #[inline]
     pub(super) fn next_step_key(&self, cpu: CpuId, task: TaskId) -> Key {
         let needs_ns = self.time_for(cpu.0, self.runs[task.index()].remaining_ns);
-        Key::new(self.now_ns.saturating_add(needs_ns), CLASS_OP)
+        let due_ns = self.now_ns.saturating_add(needs_ns);
+        Key::new(due_ns.min(self.call_ends_ns[cpu.index()]), CLASS_OP)
     }
 
     fn done(&mut self, id: TaskId) {
