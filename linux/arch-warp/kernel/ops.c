@@ -154,7 +154,18 @@ static long warp_set_affinity(struct task_struct *p, const u64 *words, u64 nr_wo
 	for (unsigned int cpu = 0; cpu < nr_cpu_ids && cpu / 64 < nr_words; cpu++)
 		if (words[cpu / 64] >> (cpu % 64) & 1)
 			cpumask_set_cpu(cpu, mask);
+#ifdef CONFIG_WARP_RACE
+	p->thread.asking_both |= !!p->thread.asking++;
+#endif
 	result = sched_setaffinity(p->pid, mask);
+#ifdef CONFIG_WARP_RACE
+	if (p->thread.asking_both)
+		p->thread.asked = 0;
+	else if (!result)
+		p->thread.asked = cpumask_bits(mask)[0];
+	if (!--p->thread.asking)
+		p->thread.asking_both = 0;
+#endif
 	if (!result) {
 		warp_log_params(p, true);
 		warp_log_allowed(p, mask);

@@ -441,7 +441,21 @@ static const char *warp_task_cpuset(struct task_struct *p)
 #if defined(CONFIG_CPUSETS) && LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 0)
 	struct cpuset *cs = css_cs(rcu_dereference_raw(p->cgroups)->subsys[cpuset_cgrp_id]);
 
-	if (warp_race_operations || !cs->css.parent || p->flags & (PF_KTHREAD | PF_EXITING))
+	if (warp_race_operations || p->flags & (PF_KTHREAD | PF_EXITING | PF_NO_SETAFFINITY))
+		return NULL;
+	/*
+	 * Asks: the wish that the kernel keeps is the one that it granted last, and the task may use all CPUs of its wish that
+	 * its cpuset has (those that are on, of the top cpuset), if there is one.
+	 */
+	if (p->user_cpus_ptr && p->thread.asked && cpumask_bits(p->user_cpus_ptr)[0] != p->thread.asked)
+		return WARP_WRONG("%s asked for CPUs last that are not its wish (%llx, %lx)", p->comm, p->thread.asked,
+				  cpumask_bits(p->user_cpus_ptr)[0]);
+	if (p->user_cpus_ptr && cpumask_intersects(p->user_cpus_ptr, cs->effective_cpus) &&
+	    (cpumask_bits(p->user_cpus_ptr)[0] & cpumask_bits(cs->effective_cpus)[0] & ~cpumask_bits(&p->cpus_mask)[0]))
+		return WARP_WRONG("%s may not use CPUs of its wish that its cpuset has (%lx, %lx, %lx)", p->comm,
+				  cpumask_bits(&p->cpus_mask)[0], cpumask_bits(p->user_cpus_ptr)[0],
+				  cpumask_bits(cs->effective_cpus)[0]);
+	if (!cs->css.parent)
 		return NULL;
 	if (!cpumask_subset(&p->cpus_mask, cs->effective_cpus))
 		return WARP_WRONG("%s may use CPUs that its cpuset has not (%lx, %lx)", p->comm, cpumask_bits(&p->cpus_mask)[0],
@@ -603,9 +617,42 @@ static const char *warp_flags(int cpu)
 	return NULL;
 }
 
+/*
+ * Asks: a cpuset counts the deadline tasks in it (those that are lent a deadline, too). Nobody is under way that changes a class or
+ * a cpuset. Falsified where an attach is refused, and counts.
+ */
+static const char *warp_cpuset_deadline(void)
+{
+#if defined(CONFIG_CPUSETS) && LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 0) && LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
+	struct task_struct *g, *p, *g2, *p2;
+
+	if (warp_race_operations)
+		return NULL;
+	for_each_process_thread(g, p)
+		if (p->flags & PF_EXITING || raw_spin_is_locked(&p->pi_lock))
+			return NULL;
+	for_each_process_thread(g, p) {
+		struct cpuset *cs = css_cs(rcu_dereference_raw(p->cgroups)->subsys[cpuset_cgrp_id]);
+		int n = 0;
+
+		if (p->flags & PF_KTHREAD)
+			continue;
+		for_each_process_thread(g2, p2)
+			n += p2->sched_class == &dl_sched_class &&
+			     css_cs(rcu_dereference_raw(p2->cgroups)->subsys[cpuset_cgrp_id]) == cs;
+		if (n != atomic_read(&cs->nr_deadline_tasks))
+			return WARP_WRONG("the cpuset of %s has %d deadline tasks, and counts %d", p->comm, n,
+					  atomic_read(&cs->nr_deadline_tasks));
+		if (cs->nr_migrate_dl_tasks)
+			return WARP_WRONG("the cpuset of %s has deadline tasks on their way to it, as it says, and none is", p->comm);
+	}
+#endif
+	return NULL;
+}
+
 const char *warp_race_rest_state(bool at_end)
 {
-	const char *why = warp_periods() ?: warp_limits(at_end);
+	const char *why = warp_periods() ?: warp_limits(at_end) ?: warp_cpuset_deadline();
 	int cpu;
 
 	for_each_online_cpu(cpu) {

@@ -376,15 +376,21 @@ fn ids(line: &str, pids: &[u32], tasks: &[schedlab_workload::Task]) -> Result<u6
 }
 
 /// The kernel's own words, without those that differ from one time to the next:
-/// `WARNING: CPU: 0 PID: 30 at /.../kernel/sched/core.c:3278 set_task_cpu+0x318` at `kernel/sched/core.c:3278
-/// set_task_cpu`.
+/// `WARNING: CPU: 0 PID: 30 at /.../kernel/sched/core.c:3278 set_task_cpu+0x318`, or as 7.2 says it,
+/// `WARNING: kernel/sched/core.c:3278 at set_task_cpu+0x318, CPU#0: a/30`, is
+/// `WARNING at kernel/sched/core.c:3278 set_task_cpu`.
 fn without_numbers(line: &str) -> String {
-    let Some((_, place)) = line.strip_prefix("WARNING: CPU: ").and_then(|rest| rest.split_once(" at "))
-    else {
-        return line.to_owned();
+    let Some(warning) = line.strip_prefix("WARNING: ") else { return line.to_owned() };
+    let (place, function) = match warning.strip_prefix("CPU: ").and_then(|rest| rest.split_once(" at ")) {
+        Some((_, at)) => at.split_once(' ').unwrap_or((at, "")),
+        None => match warning.split_once(" at ") {
+            Some(at) => at,
+            None => return line.to_owned(),
+        },
     };
     let place = place.find("kernel/").map_or(place, |at| &place[at..]);
-    format!("WARNING at {}", place.split("+0x").next().unwrap_or(place))
+    let function = function.split("+0x").next().unwrap_or(function);
+    format!("WARNING at {place} {function}").trim_end().to_owned()
 }
 
 /// A loop that time would end, without the CPU and the number of records: it is the same on every CPU.
@@ -913,6 +919,8 @@ mod tests {
     fn a_warning_is_the_same_on_every_cpu() {
         let line = "WARNING: CPU: 1 PID: 30 at /src/kernel/sched/core.c:3278 set_task_cpu+0x318";
         assert_eq!(without_numbers(line), "WARNING at kernel/sched/core.c:3278 set_task_cpu");
+        let line = "WARNING: kernel/sched/core.c:3058 at affine_move_task+0xad1, CPU#0: pinned-rt/33";
+        assert_eq!(without_numbers(line), "WARNING at kernel/sched/core.c:3058 affine_move_task");
         assert_eq!(without_numbers("BUG: sleeping function"), "BUG: sleeping function");
     }
 }

@@ -19,6 +19,9 @@ struct thread_struct {
 	unsigned char woken;		/* someone has asked for its wakeup since it was told to block: ops.c */
 	unsigned char unpinned;		/* its section without migration has ended since it got its CPU: race.c */
 	unsigned char said;		/* within data_race(): race.c */
+	unsigned long long asked;	/* the CPUs that sched_setaffinity() last granted, 0: it is not known: ops.c */
+	unsigned char asking;		/* so many calls of sched_setaffinity() for it are under way */
+	unsigned char asking_both;	/* and there were several at once: no order of them is known */
 #endif
 	unsigned long long allowed;	/* a sum of the CPUs that it may use, as the log knows */
 	struct warp_task *box;		/* mailbox; NULL for kernel threads */
