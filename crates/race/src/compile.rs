@@ -11,6 +11,7 @@
 //! Atomic operations, locks and barriers come from `linux/race/include/asm`, in place of the port's: another machine,
 //! not another kernel.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -513,18 +514,66 @@ pub fn places(object: &Path, addresses: &[usize], frame: Frame) -> Vec<String> {
     if addresses.is_empty() {
         return Vec::new();
     }
+    match addressed(object, addresses) {
+        Some(said) => frames_of(&said, frame).iter().map(Placed::named).collect(),
+        None => addresses.iter().map(|at| format!("{at:#x}")).collect(),
+    }
+}
+
+/// The same with what stands in that line, if its file can be read: `if (skip)`.
+pub(crate) fn places_and_text(object: &Path, addresses: &[usize], frame: Frame) -> Vec<(String, String)> {
+    let Some(said) = addressed(object, addresses).filter(|_| !addresses.is_empty()) else {
+        return places(object, addresses, frame).into_iter().map(|place| (place, String::new())).collect();
+    };
+    let mut files: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let with_text = |placed: Placed<'_>| {
+        let (path, line) = placed.file.rsplit_once(':').unwrap_or((placed.file, ""));
+        let lines = files.entry(path.to_owned()).or_insert_with(|| {
+            let source = fs::read(path).unwrap_or_default();
+            String::from_utf8_lossy(&source).lines().map(one_line).collect()
+        });
+        let number = line.parse::<usize>().ok().and_then(|line| line.checked_sub(1));
+        (placed.named(), number.and_then(|number| lines.get(number)).cloned().unwrap_or_default())
+    };
+    frames_of(&said, frame).into_iter().map(with_text).collect()
+}
+
+/// A line of source as it is shown: no blanks around it, nothing that controls a terminal, and not too long.
+fn one_line(line: &str) -> String {
+    const SHOWN: usize = 100;
+    line.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).take(SHOWN).collect()
+}
+
+/// What `addr2line` says of these addresses; `None`: there is none.
+fn addressed(object: &Path, addresses: &[usize]) -> Option<String> {
     let mut command = Command::new("addr2line");
     command.args(["-f", "-i", "-a", "-e"]).arg(object);
     // a return address stands behind its call
     command.args(addresses.iter().map(|at| format!("{:#x}", at.saturating_sub(1))));
-    let Ok(output) = command.stdin(Stdio::null()).stderr(Stdio::null()).output() else {
-        return addresses.iter().map(|at| format!("{at:#x}")).collect();
-    };
-    places_of(&String::from_utf8_lossy(&output.stdout), frame)
+    let output = command.stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
+    Some(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Where an address is in the source.
+struct Placed<'a> {
+    /// Path and line: `/src/kernel/sched/fair.c:77`.
+    file: &'a str,
+    function: &'a str,
+}
+
+impl Placed<'_> {
+    fn named(&self) -> String {
+        let Placed { file, function } = self;
+        let file = match file.rfind("/kernel/").or_else(|| file.rfind("/include/")) {
+            Some(at) => &file[at + 1..],
+            None => file.rsplit('/').next().unwrap_or(file),
+        };
+        format!("{file} {function}")
+    }
 }
 
 /// From `addr2line -f -i -a`: a line with the address, then two lines for each function, innermost first.
-fn places_of(text: &str, frame: Frame) -> Vec<String> {
+fn frames_of(text: &str, frame: Frame) -> Vec<Placed<'_>> {
     let mut groups: Vec<Vec<&str>> = Vec::new();
     for line in text.lines() {
         match groups.last_mut() {
@@ -532,19 +581,16 @@ fn places_of(text: &str, frame: Frame) -> Vec<String> {
             _ => groups.push(Vec::new()),
         }
     }
-    let place = |group: Vec<&str>| {
-        let pairs: Vec<(&str, &str)> = group.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
-        let of_source = |pair: &&(&str, &str)| frame == Frame::OutOfHeaders && pair.1.contains(".c:");
-        let (function, file) =
-            pairs.iter().find(of_source).or(pairs.first()).copied().unwrap_or(("??", "??"));
-        let file = file.split(" (discriminator").next().unwrap_or(file);
-        let file = match file.rfind("/kernel/").or_else(|| file.rfind("/include/")) {
-            Some(at) => &file[at + 1..],
-            None => file.rsplit('/').next().unwrap_or(file),
-        };
-        format!("{file} {function}")
-    };
-    groups.into_iter().map(place).collect()
+    groups.iter().map(|group| named_frame(group, frame)).collect()
+}
+
+/// Which of these functions is named: lines of function and file in turns, innermost first.
+fn named_frame<'a>(group: &[&'a str], frame: Frame) -> Placed<'a> {
+    let mut pairs = group.chunks_exact(2);
+    let of_source = |pair: &&[&str]| frame == Frame::OutOfHeaders && pair[1].contains(".c:");
+    let pair = pairs.clone().find(of_source).or_else(|| pairs.next());
+    let (function, file) = pair.map_or(("??", "??"), |pair| (pair[0], pair[1]));
+    Placed { file: file.split(" (discriminator").next().unwrap_or(file), function }
 }
 
 #[cfg(test)]
@@ -557,9 +603,16 @@ mod tests {
             /src/kernel/sched/fair.c:77 (discriminator 3)\nsched_softirq\n/src/kernel/sched/fair.c:99\n\
             0x0000000000001300\ncpu_of\n/src/kernel/sched/sched.h:9\nown\n/src/kernel/sched/core.c:3\n\
             0x0000000000001310\n??\n??:0\n";
+        let places_of = |text, frame| frames_of(text, frame).iter().map(Placed::named).collect::<Vec<_>>();
         let inner = ["include/linux/find.h:65 find_next_bit", "kernel/sched/sched.h:9 cpu_of", "??:0 ??"];
         assert_eq!(places_of(text, Frame::Innermost), inner);
         let outer = ["kernel/sched/fair.c:77 rebalance", "kernel/sched/core.c:3 own", "??:0 ??"];
         assert_eq!(places_of(text, Frame::OutOfHeaders), outer);
+    }
+
+    #[test]
+    fn a_line_of_source_is_shown_without_what_controls_a_terminal() {
+        assert_eq!(one_line("\t\tif (a)\t/* \u{1b}[31m */  "), "if (a) /*  [31m */");
+        assert_eq!(one_line(&"x".repeat(300)).len(), 100);
     }
 }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use serde::{Deserialize, Serialize};
 
 use crate::RaceError;
-use crate::compile::{Compiled, Frame, places};
+use crate::compile::{Compiled, Frame, places, places_and_text};
 use crate::engine::{Altered, Met};
 use crate::memory::MemoryModel;
 use crate::scenario::Scenario;
@@ -269,10 +269,13 @@ impl Plan {
 
     /// Places of a finding.
     fn places(&self, sites: &[usize]) -> Vec<String> {
+        places(&self.compiled.object, sites, self.frame())
+    }
+
+    fn frame(&self) -> Frame {
         // of a file of one's own its headers say more than who calls what stands in them
         let is_own = self.compiled.kernel.0.is_empty();
-        let frame = if is_own { Frame::Innermost } else { Frame::OutOfHeaders };
-        places(&self.compiled.object, sites, frame)
+        if is_own { Frame::Innermost } else { Frame::OutOfHeaders }
     }
 
     /// What the target can be asked for, and the scenario that it brings along.
@@ -398,7 +401,7 @@ impl Plan {
         let mut codes: Vec<usize> = done.events.iter().map(|e| e.code).filter(|c| *c != 0).collect();
         codes.sort_unstable();
         codes.dedup();
-        let lines = self.places(&codes);
+        let lines = places_and_text(&self.compiled.object, &codes, self.frame());
         let lines = codes.iter().copied().zip(lines).collect();
         let names = done.names.into_iter().collect();
         let mut story = Story::new(done.events, scenario.clone(), names, lines);

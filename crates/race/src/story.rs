@@ -133,7 +133,7 @@ pub struct Story {
     events: Vec<Event>,
     scenario: Scenario,
     names: BTreeMap<usize, String>,
-    lines: BTreeMap<usize, String>,
+    lines: BTreeMap<usize, (String, String)>,
     deciding: Option<Choice>,
 }
 
@@ -211,6 +211,8 @@ pub struct Row {
     pub what: String,
     /// Where in the source.
     pub place: String,
+    /// What stands there; empty: it is not known.
+    pub text: String,
     /// The locks that this CPU holds after it.
     pub holds: Vec<String>,
     /// What is to be said before it: which CPU stands where, and what decides.
@@ -218,12 +220,16 @@ pub struct Row {
 }
 
 impl Row {
-    /// Where in the source, and which locks are held there.
+    /// Where in the source, what stands there, and which locks are held.
     fn source(&self) -> String {
-        match self.holds.is_empty() {
-            true => self.place.clone(),
-            false => format!("{}  holds {}", self.place, self.holds.join(", ")),
+        let mut source = self.place.clone();
+        if !self.text.is_empty() {
+            source += &format!(": {}", self.text);
         }
+        if !self.holds.is_empty() {
+            source += &format!("  holds {}", self.holds.join(", "));
+        }
+        source
     }
 }
 
@@ -239,7 +245,7 @@ impl Story {
         events: Vec<Event>,
         scenario: Scenario,
         names: BTreeMap<usize, String>,
-        lines: BTreeMap<usize, String>,
+        lines: BTreeMap<usize, (String, String)>,
     ) -> Story {
         Story { events, scenario, names, lines, deciding: None }
     }
@@ -404,9 +410,9 @@ impl Story {
                 let comma = if before.is_empty() { "" } else { "; " };
                 before.push_str(&format!("{comma}what comes now decides"));
             }
-            let place = self.lines.get(&event.code).cloned().unwrap_or_default();
+            let (place, text) = self.lines.get(&event.code).cloned().unwrap_or_default();
             let (what, holds) = (self.what(n, event), held[cpu].clone());
-            rows.push(Row { cpu, at: event.at, is_switch, what, place, holds, before });
+            rows.push(Row { cpu, at: event.at, is_switch, what, place, text, holds, before });
             last = Some((cpu, event.at));
         }
         rows
@@ -516,6 +522,7 @@ mod tests {
             is_switch: false,
             what: String::new(),
             place: place.into(),
+            text: String::new(),
             holds: Vec::new(),
             before: String::new(),
         };
@@ -540,6 +547,7 @@ mod tests {
             is_switch: false,
             what: String::new(),
             place: String::new(),
+            text: String::new(),
             holds: Vec::new(),
             before: if number == 20 { "cpu0 goes on".into() } else { String::new() },
         };
