@@ -960,7 +960,9 @@ impl<K: Kernel, O: Order> Machine<K, O> {
         if self.idles_out {
             self.set_idle_resched(cpu, &stimulus);
         }
-        if let Some(times) = self.program.costs.call_drawn {
+        if self.costly
+            && let Some(times) = self.program.costs.call_drawn
+        {
             self.draw_call(cpu, &times, &stimulus);
         }
         self.events += 1;
@@ -990,7 +992,7 @@ impl<K: Kernel, O: Order> Machine<K, O> {
         let state = &mut self.cpus[cpu.index()];
         let key = match yielded {
             Yield::User(task) => {
-                if task != before {
+                if self.costly && task != before {
                     self.call_ends_ns[cpu.index()] = u64::MAX;
                 }
                 *state = Cpu { user: task, before: TaskId::IDLE, since_ns: now_ns, timer };

@@ -406,7 +406,8 @@ impl<K: Kernel, O: Order> Machine<K, O> {
     pub(super) fn next_step_key(&self, cpu: CpuId, task: TaskId) -> Key {
         let needs_ns = self.time_for(cpu.0, self.runs[task.index()].remaining_ns);
         let due_ns = self.now_ns.saturating_add(needs_ns);
-        Key::new(due_ns.min(self.call_ends_ns[cpu.index()]), CLASS_OP)
+        let ends_ns = if self.costly { self.call_ends_ns[cpu.index()] } else { u64::MAX };
+        Key::new(due_ns.min(ends_ns), CLASS_OP)
     }
 
     fn done(&mut self, id: TaskId) {

@@ -161,7 +161,11 @@ pub(crate) fn is_dataset(dir: &Path) -> Result<bool, SweepError> {
             ABOUT_TEXT.trim()
         ))),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            if dir.exists() && names(dir)?.iter().any(|name| !name.starts_with('.')) {
+            let there = names(dir)?;
+            if there.iter().any(|name| name == ABOUT) {
+                return is_dataset(dir); // another process has begun it meanwhile
+            }
+            if there.iter().any(|name| !name.starts_with('.')) {
                 return Err(wrong(format!(
                     "the folder holds files and no {ABOUT}: it is no dataset of a sweep; take a new folder"
                 )));
