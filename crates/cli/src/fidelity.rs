@@ -284,10 +284,7 @@ impl Study<'_> {
             return Ok(costs);
         };
         let truth = &self.truth.recorded.log;
-        let waits = |log: &dyn Log, counts: &BTreeSet<u32>| {
-            let tasks = &log.header().tasks;
-            busy_waits(log, |row| tasks.get(row as usize).is_some_and(|task| counts.contains(&task.pid)))
-        };
+        let waits = |log: &dyn Log, numbers: &BTreeSet<u32>| busy_waits(log, among(log, numbers));
         let internal = |problem| Failure::Internal(format!("internal error: {problem}"));
         let preferred = waits(&FromWaking(&without.log), &self.wanted).map_err(internal)?.at_once();
         let recorded = waits(truth, &counted(self.truth)).map_err(self.contradiction())?;
@@ -297,8 +294,7 @@ impl Study<'_> {
     }
 
     fn side(&self, finished: &Finished) -> Result<Side> {
-        let tasks = &finished.log.header().tasks;
-        let wanted = |row: u32| tasks.get(row as usize).is_some_and(|task| self.wanted.contains(&task.pid));
+        let wanted = among(&finished.log, &self.wanted);
         // a recording has wakings, and counts waits from there
         let log = FromWaking(&finished.log);
         let summary = summarize_seen(&log);
@@ -319,6 +315,12 @@ impl Study<'_> {
         let distance = all.distance(self.grain_ns);
         Ok(Variant { without, all, distance })
     }
+}
+
+/// Whether a row of this log is a task with one of these numbers.
+fn among<'a>(log: &'a dyn Log, numbers: &'a BTreeSet<u32>) -> impl Fn(u32) -> bool + 'a {
+    let tasks = &log.header().tasks;
+    move |row| tasks.get(row as usize).is_some_and(|task| numbers.contains(&task.pid))
 }
 
 /// Numbers of the tasks that count: the program's; if that is not known, all but the kernel's threads.
@@ -382,8 +384,7 @@ fn measure(input: &Path, args: &FidelityArgs, ui: &Ui) -> Result<Fidelity> {
     let contradicts = |problem: LogProblem| Failure::Input(format!("{}: {problem}", truth.path.display()));
     let summary = summarize_seen(log).map_err(contradicts)?;
     let truth_counted = counted(truth);
-    let tasks = &log.header().tasks;
-    let is_counted = |row: u32| tasks.get(row as usize).is_some_and(|task| truth_counted.contains(&task.pid));
+    let is_counted = among(log, &truth_counted);
     let exits = exits_of_idle(log).map_err(contradicts)?;
     let study = Study {
         loaded: &loaded,
