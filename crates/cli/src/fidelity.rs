@@ -7,8 +7,8 @@ use crate::parse::{Affinity, parse_cpus};
 use crate::ui::Ui;
 use clap::Args;
 use schedlab_compare::fidelity::{
-    Cause, Fidelity, IdleExits, MatchBy, QUANTILES, Sample, Side, Variant, busy_waits, cpus_used,
-    exits_of_idle, first_stop_differences, json, page, placement, table, terminal, wakeup_order,
+    Cause, Fidelity, IdleExits, MatchBy, QUANTILES, Sample, Side, TASKS_LISTED, Variant, busy_waits,
+    cpus_used, exits_of_idle, first_stop_differences, json, page, placement, table, terminal, wakeup_order,
 };
 use schedlab_instruments::{LogProblem, summarize_seen};
 use schedlab_lab::{
@@ -184,8 +184,6 @@ pub(crate) enum FidelityStrangers {
 
 /// Nine tenths of the ways out of idle are shorter than the grain.
 const GRAIN_PER_MILLE: u32 = 900;
-/// Tasks whose first difference is looked for.
-const TASKS_FOLLOWED: usize = 20;
 /// A replay that takes so many times as long as the recording is stopped.
 const PATIENCE: u64 = 4;
 
@@ -605,7 +603,7 @@ fn follow(study: &Study<'_>, finished: &Finished, found: &mut Fidelity) -> Resul
     let truth = &study.truth.recorded.log;
     let numbers = |log: &dyn Log, pid: u32| log.header().tasks.iter().position(|task| task.pid == pid);
     let shown =
-        found.tasks.iter_mut().filter(|pair| pair.is_known() && pair.weight_ns() > 0).take(TASKS_FOLLOWED);
+        found.tasks.iter_mut().take(TASKS_LISTED).filter(|pair| pair.is_known() && pair.weight_ns() > 0);
     let mut followed = Vec::new();
     let mut rows = Vec::new();
     for pair in shown {

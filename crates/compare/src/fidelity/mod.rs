@@ -35,6 +35,9 @@ pub use stops::{Stop, StopDifference, first_stop_differences};
 
 use schedlab_instruments::Distribution;
 
+/// Tasks in the page's table, those that differ most first: of these the first difference is looked for.
+pub const TASKS_LISTED: usize = 50;
+
 /// How the two compare.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fidelity {

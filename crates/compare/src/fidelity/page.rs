@@ -3,15 +3,14 @@
 use super::show::{
     about_calls, about_grain, about_unseen, blocks, change, ks_text, rows, shown, spread_text,
 };
-use super::{Fidelity, Pair, taken_away};
+use super::{Fidelity, Pair, TASKS_LISTED, taken_away};
 use schedlab_instruments::Distribution;
 use schedlab_report::chart::{Chart, Scale, Series, Style, Unit};
 use schedlab_report::page::Page;
 use schedlab_report::table::{Cell, Column, Grid, Table};
 use schedlab_report::units::{count, time};
 
-/// Tasks in the table, and tasks with a picture of their own.
-const TASKS_SHOWN: usize = 50;
+/// Tasks with a picture of their own.
 const TASKS_DRAWN: usize = 4;
 
 /// The page of one or several recordings.
@@ -289,6 +288,6 @@ fn tasks(fidelity: &Fidelity) -> Grid {
             Cell::text(pair.first.as_ref().map(|first| first.text()).unwrap_or_default()),
         ]
     };
-    let rows = fidelity.tasks.iter().take(TASKS_SHOWN).map(row).collect();
+    let rows = fidelity.tasks.iter().take(TASKS_LISTED).map(row).collect();
     Grid { head: head.map(Cell::text).to_vec(), rows }
 }

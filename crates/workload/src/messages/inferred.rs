@@ -79,7 +79,7 @@ impl Timeline {
     }
 }
 
-/// A channel needs so many waits: with 16 its rate is known to a quarter (one over the root).
+/// A channel needs so many waits: with 16 that come at random its rate is known to a quarter (one over the root).
 const WAITS_MIN: usize = 16;
 /// A sender is not taken to send more often than once in so much CPU time.
 const SEND_MIN_NS: u64 = 200;
@@ -149,13 +149,21 @@ struct Found {
     wakers: BTreeSet<usize>,
 }
 
-/// What was found in all, for the notes.
-#[derive(Default)]
-struct Sum {
-    recorded: u64,
+/// How well a channel is known, for the notes.
+#[derive(Debug, PartialEq)]
+struct Evidence {
+    /// Waits that a message of its ended, which say how often it is sent to.
+    waits: usize,
+    /// Messages that were put in.
     inferred: u64,
-    errors: Vec<f64>,
+    /// Standard error of the wakers' CPU time per message, as a share of it.
+    error: f64,
 }
+
+/// A channel of which more than this share is unsure is counted apart.
+const UNSURE: f64 = 0.25;
+/// So many channels are named, those with most messages put in.
+const NAMED: usize = 3;
 
 struct Inference<'a> {
     workload: &'a Workload,
@@ -168,7 +176,8 @@ struct Inference<'a> {
     /// When a task woke others before an event, and the CPU time from there to the event.
     wakes: HashMap<EventId, Vec<(u64, Span)>>,
     edits: Vec<Edits>,
-    sum: Sum,
+    /// Of each channel that was put in.
+    evidence: Vec<Evidence>,
 }
 
 /// Puts channels in the place of the waits that tasks ended, with the messages that woke nobody.
@@ -188,17 +197,21 @@ pub(crate) fn infer(workload: &mut Workload, timeline: &Timeline, at_futexes: Op
         places: places(workload),
         wakes: wakes(workload, timeline),
         edits: vec![Edits::default(); workload.tasks.len()],
-        sum: Sum::default(),
+        evidence: Vec::new(),
         workload,
     };
-    let mut objects = Vec::new();
+    let (mut objects, mut names) = (Vec::new(), Vec::new());
     for ((_, name), found) in &channels {
         let fresh = ObjectId((first + objects.len()) as u32);
         let object = found.object.unwrap_or(fresh);
-        if inference.channel(found, object) && object == fresh {
+        if !inference.channel(found, object) {
+            continue;
+        }
+        let sleeper = &inference.workload.tasks[found.sleeper];
+        let name = format!("{name}-to-{}-{}", sleeper.name, sleeper.pid);
+        names.push(name.clone());
+        if object == fresh {
             let kind = ObjectKind::Channel { capacity: None, start: 0, low: None };
-            let sleeper = &inference.workload.tasks[found.sleeper];
-            let name = format!("{name}-to-{}-{}", sleeper.name, sleeper.pid);
             objects.push(Object {
                 name,
                 kind,
@@ -209,30 +222,69 @@ pub(crate) fn infer(workload: &mut Workload, timeline: &Timeline, at_futexes: Op
             });
         }
     }
-    let (mut edits, mut sum) = (inference.edits, inference.sum);
+    let (mut edits, evidence) = (inference.edits, inference.evidence);
     for edits in &mut edits {
         // at one place what is sent comes first: who receives may have to wait for the answer
         let receives = |insert: &Insert| matches!(insert.op, ObjectOp::Receive { .. });
         edits.inserted.sort_by_key(|insert| (insert.before, insert.length, receives(insert)));
     }
     apply(workload, &edits);
-    sum.errors.sort_by(f64::total_cmp);
-    let (nr, recorded, inferred) = (sum.errors.len(), sum.recorded, sum.inferred);
-    let confidence = match sum.errors.get(sum.errors.len() / 2) {
-        Some(error) => format!("; the rate of the median channel is known to {:.0} %", 100.0 * error),
-        None => format!("; no task was woken {WAITS_MIN} times by tasks of one name"),
-    };
     let (key, what) = match at_futexes {
         None => ("messages", "channels"),
         Some(_) => ("messages at futexes", "futexes where one task waits"),
     };
-    if at_futexes.is_none() || nr > 0 {
-        let note = format!(
-            "inferred: {nr} {what}, {recorded} messages that woke, {inferred} that did not{confidence}"
-        );
-        workload.notes.insert(key.to_string(), note);
+    if at_futexes.is_none() || !evidence.is_empty() {
+        workload.notes.insert(key.to_string(), said(what, &names, &evidence));
     }
     workload.objects.append(&mut objects);
+}
+
+/// The note: how many there are, how well the rate of the median channel is known, and that of those that matter most.
+fn said(what: &str, names: &[String], evidence: &[Evidence]) -> String {
+    let recorded: usize = evidence.iter().map(|channel| channel.waits).sum();
+    let inferred: u64 = evidence.iter().map(|channel| channel.inferred).sum();
+    let mut note = format!(
+        "inferred: {} {what}, {recorded} messages that woke, {inferred} that did not",
+        evidence.len()
+    );
+    let mut errors: Vec<f64> = evidence.iter().map(|channel| channel.error).collect();
+    errors.sort_by(f64::total_cmp);
+    let Some(median) = errors.get(errors.len() / 2) else {
+        note += &format!("; no task was woken {WAITS_MIN} times by tasks of one name");
+        return note;
+    };
+    note += &format!("; the rate of the median channel is known to {:.0} %", 100.0 * median);
+    let unsure = errors.iter().filter(|error| **error > UNSURE).count();
+    if unsure > 0 {
+        note += &format!(", that of {unsure} not to {:.0} %", 100.0 * UNSURE);
+    }
+    let mut rows: Vec<(&String, &Evidence)> =
+        names.iter().zip(evidence).filter(|(_, channel)| channel.inferred > 0).collect();
+    rows.sort_by_key(|(name, channel)| (std::cmp::Reverse(channel.inferred), *name));
+    let one = |(name, channel): &(&String, &Evidence)| {
+        format!(
+            "{name} {} (known to {:.0} %, from {} waits)",
+            channel.inferred,
+            100.0 * channel.error,
+            channel.waits
+        )
+    };
+    let most: Vec<String> = rows.iter().take(NAMED).map(one).collect();
+    if !most.is_empty() {
+        note += &format!("; most were put into {}", most.join(", "));
+    }
+    note
+}
+
+/// Standard error of the mean of these, as a share of it: how far the mean of so many may be from the true one.
+fn relative_error(values: &[u64]) -> f64 {
+    let nr = values.len() as f64;
+    let mean = values.iter().sum::<u64>() as f64 / nr;
+    if mean == 0.0 {
+        return 1.0;
+    }
+    let square: f64 = values.iter().map(|value| (*value as f64 - mean).powi(2)).sum();
+    (square / (nr - 1.0)).sqrt() / nr.sqrt() / mean
 }
 
 /// Waits at futexes by sleeper and futex.
@@ -377,9 +429,9 @@ impl Inference<'_> {
         if waits.iter().filter_map(|wait| wait.end).any(|(event, _)| is_unplaced(&event)) {
             return false;
         }
-        let slept: u64 =
-            waits.iter().map(|wait| self.progress_of(&found.wakers, wait.slept_ns, wait.woken_ns)).sum();
-        let each_ns = (slept / waits.len() as u64).max(SEND_MIN_NS);
+        let slept: Vec<u64> =
+            waits.iter().map(|wait| self.progress_of(&found.wakers, wait.slept_ns, wait.woken_ns)).collect();
+        let each_ns = (slept.iter().sum::<u64>() / waits.len() as u64).max(SEND_MIN_NS);
         let own = |wait: &[Wait]| {
             let [a, b] = wait else { return 0 };
             self.cpu_at(found.sleeper, b.slept_ns).saturating_sub(self.cpu_at(found.sleeper, a.woken_ns))
@@ -392,7 +444,7 @@ impl Inference<'_> {
         for wait in waits {
             self.put_wait(found.sleeper, *wait, object);
         }
-        let mut carried_ns = 0;
+        let (mut carried_ns, mut inferred) = (0, 0);
         for (pair, own_ns) in waits.windows(2).zip(owned) {
             let (from_ns, until_ns) = (pair[0].woken_ns, pair[1].slept_ns);
             carried_ns += self.progress_of(&found.wakers, from_ns, until_ns);
@@ -401,11 +453,10 @@ impl Inference<'_> {
             let taken = (own_ns / one_ns).saturating_sub(1);
             let hidden = sent.min(taken);
             if hidden > 0 {
-                self.put_hidden(found, (from_ns, until_ns), hidden, object);
+                inferred += self.put_hidden(found, (from_ns, until_ns), hidden, object);
             }
         }
-        self.sum.recorded += waits.len() as u64;
-        self.sum.errors.push(1.0 / (waits.len() as f64).sqrt());
+        self.evidence.push(Evidence { waits: waits.len(), inferred, error: relative_error(&slept) });
         true
     }
 
@@ -420,8 +471,14 @@ impl Inference<'_> {
         self.edits[wait.waker].inserted.push(Insert { before, length, op, recorded: Recorded::Awake });
     }
 
-    /// Messages that woke nobody, between two waits.
-    fn put_hidden(&mut self, found: &Found, (from_ns, until_ns): (u64, u64), hidden: u64, object: ObjectId) {
+    /// Messages that woke nobody, between two waits; how many could be put in.
+    fn put_hidden(
+        &mut self,
+        found: &Found,
+        (from_ns, until_ns): (u64, u64),
+        hidden: u64,
+        object: ObjectId,
+    ) -> u64 {
         let total = self.progress_of(&found.wakers, from_ns, until_ns);
         let pieces = hidden.min(PIECES_MAX);
         // when each was sent, and by whom: evenly over the progress of all wakers together
@@ -444,7 +501,7 @@ impl Inference<'_> {
             before += own;
         }
         sends.sort_unstable();
-        let nr = sends.len() as u64;
+        let (nr, mut inferred) = (sends.len() as u64, 0);
         let start = self.cpu_at(found.sleeper, from_ns);
         let own = self.cpu_at(found.sleeper, until_ns).saturating_sub(start);
         for (k, (sent_ns, waker)) in (1..).zip(sends) {
@@ -459,8 +516,9 @@ impl Inference<'_> {
             let insert = |(before, length), op| Insert { before, length, op, recorded: Recorded::Awake };
             self.edits[waker].inserted.push(insert(sent, ObjectOp::Send { object, amount }));
             self.edits[found.sleeper].inserted.push(insert(read, ObjectOp::Receive { object, amount }));
-            self.sum.inferred += u64::from(amount);
+            inferred += u64::from(amount);
         }
+        inferred
     }
 
     /// Before which event a task was at this instant, and at what CPU time; `None`: it was nowhere, or it would receive
@@ -499,5 +557,42 @@ impl Inference<'_> {
         }
         let is_unsafe = receives && self.locked[task][before];
         (!is_unsafe).then_some((before, length.min(end)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_known_as_its_intervals_spread() {
+        assert_eq!(relative_error(&[5; 16]), 0.0);
+        // mean 2, standard deviation the root of 2, of two values
+        assert!((relative_error(&[1, 3]) - 0.5).abs() < 1e-12);
+        // random arrivals: their standard deviation is the mean, so one over the root of 400
+        let random: Vec<u64> =
+            (0..400).map(|k| (-1e6 * (1.0 - (f64::from(k) + 0.5) / 400.0).ln()) as u64).collect();
+        assert!((relative_error(&random) - 0.05).abs() < 0.001, "{}", relative_error(&random));
+        assert_eq!(relative_error(&[0; 16]), 1.0, "who never computes meanwhile says nothing");
+    }
+
+    #[test]
+    fn the_note_names_what_matters_most_and_how_much_is_unsure() {
+        let evidence = |waits, inferred, error| Evidence { waits, inferred, error };
+        let names: Vec<String> =
+            ["a-to-b-1", "c-to-d-2", "e-to-f-3", "g-to-h-4", "i-to-j-5"].map(String::from).into();
+        let channels = [
+            evidence(16, 0, 0.4),
+            evidence(100, 3, 0.1),
+            evidence(20, 70, 0.3),
+            evidence(30, 3, 0.2),
+            evidence(50, 1, 0.05),
+        ];
+        assert_eq!(
+            said("channels", &names, &channels),
+            "inferred: 5 channels, 216 messages that woke, 77 that did not; the rate of the median channel is known to \
+             20 %, that of 2 not to 25 %; most were put into e-to-f-3 70 (known to 30 %, from 20 waits), c-to-d-2 3 \
+             (known to 10 %, from 100 waits), g-to-h-4 3 (known to 20 %, from 30 waits)"
+        );
     }
 }
