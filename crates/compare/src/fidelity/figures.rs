@@ -4,7 +4,7 @@ use super::MatchBy;
 use schedlab_instruments::{
     Distribution, IDLE_EXIT_NS, LogProblem, Quantity, Summary, TaskStats, WhyUnknown,
 };
-use schedlab_log::{Kind, Log, Observer, Record, Row, Run, Slots, WaitCause, note, replay};
+use schedlab_log::{KernelThread, Kind, Log, Observer, Record, Row, Run, Slots, WaitCause, note, replay};
 use schedlab_units::{CpuId, TaskId};
 use std::collections::BTreeMap;
 
@@ -173,18 +173,25 @@ pub struct IdleExits {
 }
 
 /// Ways out of idle of which there are fewer tell no depth.
-const EXITS_MIN: u64 = 32;
+const DEPTHS_MIN: u64 = 32;
+/// Fewer say nothing: two that take 27 and 126 us are none to draw from a thousand times.
+const EXITS_MIN: u64 = 8;
 
 impl IdleExits {
-    /// From the interrupt of an idle CPU's own timer or device to the switch: [`QUANTILES`] quantiles, in ns; 0 without
-    /// any.
+    /// From the interrupt of an idle CPU's own timer or device to the switch: [`QUANTILES`] quantiles, in ns. With too
+    /// few of them those of all ways out of idle; 0 if these are too few, too.
     pub fn own_ns(&self) -> [u64; QUANTILES] {
-        quantiles(&self.own)
+        quantiles(self.enough(&self.own))
+    }
+
+    /// These, or all if there are too few.
+    fn enough<'a>(&'a self, some: &'a Distribution) -> &'a Distribution {
+        if some.count() < EXITS_MIN { &self.waits } else { some }
     }
 
     /// The ways out of shallow and of deep idleness, and where the one begins to be the other: so that waits are as
     /// near to their median as they can be. Without a difference, both are all. Of each [`QUANTILES`] quantiles, in
-    /// ns; 0 without any.
+    /// ns; with too few as [`IdleExits::own_ns`].
     pub fn depths_ns(&self) -> ([u64; QUANTILES], [u64; QUANTILES], Option<u64>) {
         let merged = |rows: &[Distribution]| {
             let mut sum = Distribution::default();
@@ -192,11 +199,11 @@ impl IdleExits {
             sum
         };
         let whole = merged(&self.by_idle);
-        let all = quantiles(&whole);
+        let all = quantiles(self.enough(&whole));
         let mut best = (spread(&whole), (all, all, None));
         for row in 1..self.by_idle.len() {
             let [shallow, deep] = [merged(&self.by_idle[..row]), merged(&self.by_idle[row..])];
-            if shallow.count().min(deep.count()) < EXITS_MIN {
+            if shallow.count().min(deep.count()) < DEPTHS_MIN {
                 continue;
             }
             let left = spread(&shallow) + spread(&deep);
@@ -212,8 +219,11 @@ impl IdleExits {
 pub const QUANTILES: usize = 20;
 
 /// The means of twenty equal parts, in ns: what is drawn from them is as long in sum as what was measured. Each is the
-/// mean of ten percentiles: p0.2, p0.7 ... p4.7 of the first.
+/// mean of ten percentiles: p0.2, p0.7 ... p4.7 of the first. All 0 if there are too few.
 fn quantiles(of: &Distribution) -> [u64; QUANTILES] {
+    if of.count() < EXITS_MIN {
+        return [0; QUANTILES];
+    }
     let mean = |part: u32| (0..10).map(|k| of.percentile_ns(50 * part + 5 * k + 2)).sum::<u64>() / 10;
     std::array::from_fn(|part| mean(part as u32))
 }
@@ -230,8 +240,9 @@ fn spread(of: &Distribution) -> u64 {
 /// # Errors
 /// [`LogProblem`] if the log cannot be read.
 pub fn exits_of_idle(log: &dyn Log) -> Result<IdleExits, LogProblem> {
-    #[derive(Default)]
     struct Watch {
+        /// Of each row: whether it stands for all whom the recording leaves out on a CPU. When those woke is unknown.
+        strangers: Vec<bool>,
         /// Since when each CPU is idle; `None`: it is not.
         idle_since_ns: Vec<Option<u64>>,
         waiting: Vec<u32>,
@@ -243,7 +254,8 @@ pub fn exits_of_idle(log: &dyn Log) -> Result<IdleExits, LogProblem> {
     }
     impl Observer for Watch {
         fn wait_begin(&mut self, row: Row, cpu: CpuId, cause: WaitCause) {
-            let is_first = cause == WaitCause::Wakeup && self.waiting[cpu.index()] == 0;
+            let is_first =
+                cause == WaitCause::Wakeup && self.waiting[cpu.index()] == 0 && !self.strangers[row.index()];
             self.alone[row.index()] = self.idle_since_ns[cpu.index()].filter(|_| is_first);
             self.waiting[cpu.index()] += 1;
         }
@@ -284,7 +296,9 @@ pub fn exits_of_idle(log: &dyn Log) -> Result<IdleExits, LogProblem> {
         }
     }
     let (slots, nr_cpus) = (Slots::new(log.header()), log.header().nr_cpus as usize);
+    let threads = log.header().kernel_threads.iter().map(KernelThread::are_strangers);
     let mut watch = Watch {
+        strangers: log.header().tasks.iter().map(|_| false).chain(threads).collect(),
         idle_since_ns: vec![Some(0); nr_cpus],
         waiting: vec![0; nr_cpus],
         alone: vec![None; slots.len()],

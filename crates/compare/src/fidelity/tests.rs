@@ -13,7 +13,7 @@ pub(super) fn log(tasks: &[&str], duration_ms: u64, lines: &str) -> MemLog {
         text += &format!("# task t{row} pid={} policy=normal nice=0 name=\"{name}\"\n", row + 11);
     }
     text += lines;
-    text += &format!("# end {}\n", lines.lines().count());
+    text += &format!("# end {}\n", lines.lines().filter(|line| !line.starts_with('#')).count());
     TextLog::parse(&text, Path::new("drawn")).unwrap()
 }
 
@@ -138,6 +138,40 @@ fn an_interrupt_is_no_way_out_of_idle_for_another_cpu_s_wakeup() {
     let exits = exits_of_idle(&log(&["a"], 200, &text)).unwrap();
     assert_eq!(exits.own_ns(), [7000; QUANTILES]);
     assert_eq!(exits.depths_ns().0, [30_000; QUANTILES]);
+}
+
+/// When a stranger woke is unknown: its stays after idleness are no ways out of it. And seven ways say nothing.
+#[test]
+fn strangers_and_a_handful_are_no_ways_out_of_idle() {
+    let exits = |nr: u32, by: &str| {
+        let mut text = String::from(
+            "# kernel_thread k5 name=\"strangers/0\"\n0 cpu0 new t0 cpu0\n0 cpu0 switch idle -> t0\n\
+             100000 cpu0 switch t0 sleeping -> idle\n",
+        );
+        let mut now_us = 1000;
+        for _ in 0..nr {
+            text += &format!("{now_us}000 cpu0 wakeup k5 cpu0\n{now_us}000 cpu0 switch idle -> k5\n");
+            text += &format!("{}000 cpu0 switch k5 sleeping -> idle\n", now_us + 100);
+            now_us += 1000;
+            text += &format!("{now_us}000 {by}\n{now_us}000 cpu0 wakeup t0 cpu0\n");
+            text += &format!("{}000 cpu0 switch idle -> t0\n", now_us + 10);
+            text += &format!("{}000 cpu0 switch t0 sleeping -> idle\n", now_us + 50);
+            now_us += 1000;
+        }
+        exits_of_idle(&log(&["a"], 100, &text)).unwrap()
+    };
+    let all = [10_000; QUANTILES];
+    let own = "cpu0 waking t0 by idle irq";
+    let eight = exits(8, own);
+    assert_eq!((eight.waits.count(), eight.own_ns(), eight.depths_ns()), (8, all, (all, all, None)));
+    assert_eq!(
+        exits(8, "cpu1 waking t0 by idle").own_ns(),
+        all,
+        "these are of other CPUs' wakeups, and better than none"
+    );
+    let none = [0; QUANTILES];
+    let seven = exits(7, own);
+    assert_eq!((seven.waits.count(), seven.own_ns(), seven.depths_ns()), (7, none, (none, none, None)));
 }
 
 #[test]
