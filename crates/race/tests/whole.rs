@@ -423,6 +423,15 @@ fn edits_mend_what_6_12_shows_of_classes_that_change() {
     is_mended("6.12", "inactive-pulls-not", "hotplug-back", (800, 1), "would end as time passes");
 }
 
+/// Whoever makes the domains anew lets groups run beyond their limits.
+#[test]
+#[ignore = "long: builds kernels with points"]
+fn cpus_that_stay_active_keep_groups_held_back() {
+    let text = "a group's time grew without a new period";
+    is_mended("6.12", "active-held-back", "bandwidth-domains", (300, 1), text);
+    is_mended("6.1", "active-held-back-6.1", "bandwidth-domains", (300, 1), text);
+}
+
 const HELD_BACK: &str = "a deadline task is held back until it has time again, and no timer will end that";
 const BUSY: &str = "its cache counts more busy CPUs than there are";
 

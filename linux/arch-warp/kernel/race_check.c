@@ -396,6 +396,22 @@ static const char *warp_check_online(int cpu)
 	return NULL;
 }
 
+/*
+ * The queue of a CPU that is off takes no part in push and pull: it has said so before the CPU went (sched_cpu_deactivate()), and
+ * is on again when the CPU is active. Before 5.11 this is left to whoever makes the domains anew, later.
+ */
+static const char *warp_check_off(void)
+{
+	int cpu;
+
+	if (LINUX_VERSION_CODE < KERNEL_VERSION(5, 11, 0))
+		return NULL;
+	for_each_possible_cpu(cpu)
+		if (!cpu_online(cpu) && cpu_rq(cpu)->online && !raw_spin_is_locked(WARP_RQ_LOCK(cpu_rq(cpu))))
+			return WARP_WRONG("cpu%d is off, and its queue is marked as on", cpu);
+	return NULL;
+}
+
 /* The queue's number beside those of its classes. A server counts itself in some versions. */
 static const char *warp_check_classes(int cpu, unsigned int dl, unsigned int servers)
 {
@@ -651,17 +667,28 @@ static const char *warp_check_domain(int cpu)
 	return NULL;
 }
 
-/* DEADLINE tasks of the workload, and that one of them has ended. */
-static DECLARE_BITMAP(warp_were_dl, 1024);
-static bool warp_dl_ended;
+/* Tasks of the workload that were of the deadline class, also those that have ended. */
+static struct task_struct *warp_were_dl[1024];
 
 static void warp_note_dl(unsigned int id, struct task_struct *p)
 {
-	if (id >= 1024)
-		return;
-	if (p && dl_task(p))
-		__set_bit(id, warp_were_dl);
-	warp_dl_ended |= !p && test_bit(id, warp_were_dl);
+	if (id < ARRAY_SIZE(warp_were_dl) && p)
+		warp_were_dl[id] = dl_task(p) || p->dl.dl_bw ? p : NULL;
+}
+
+/*
+ * One that has ended has its share until its 0-lag time, when a timer gives it back (task_non_contending()). It holds the task,
+ * so memory that has been given back has none; if it says otherwise, it is another task's by now, and no more is asked.
+ */
+static bool warp_dl_ends(void)
+{
+	for (unsigned int id = 0; id < ARRAY_SIZE(warp_were_dl) && id < warp_boot_info.max_tasks; id++) {
+		struct task_struct *p = warp_were_dl[id];
+
+		if (p && !warp_boot_info.tasks[id].task && (p->on_rq || p->on_cpu || hrtimer_active(&p->dl.inactive_timer)))
+			return true;
+	}
+	return false;
 }
 
 /* A CPU's servers have their part of what is reserved. */
@@ -677,7 +704,7 @@ static u64 warp_server_bw(int cpu)
 
 /*
  * What DEADLINE tasks have is reserved, in a machine of one root domain. At the end no more is: what a task had is given
- * back at its 0-lag time, also when it leaves the class; of one that has ended nobody tells when that is.
+ * back at its 0-lag time, also when it leaves the class or ends.
  */
 static const char *warp_check_reserved(bool at_end)
 {
@@ -695,7 +722,7 @@ static const char *warp_check_reserved(bool at_end)
 		return NULL;
 	if (rd->dl_bw.total_bw < warp_sums.dl_all)
 		return WARP_WRONG("deadline tasks have more bandwidth than is reserved");
-	if (at_end && !warp_race_operations && !warp_dl_ended && rd->dl_bw.total_bw > warp_sums.dl_all + warp_sums.dl_left + servers)
+	if (at_end && !warp_race_operations && !warp_dl_ends() && rd->dl_bw.total_bw > warp_sums.dl_all + warp_sums.dl_left + servers)
 		return WARP_WRONG("more bandwidth is reserved than deadline tasks and servers have");
 	return NULL;
 }
@@ -852,7 +879,7 @@ static const char *warp_check_this_bw(int cpu)
 {
 	u64 has = cpu_rq(cpu)->dl.this_bw, tasks = warp_sums.dl_here[cpu];
 
-	if (raw_spin_is_locked(WARP_RQ_LOCK(cpu_rq(cpu))) || warp_dl_ended)
+	if (raw_spin_is_locked(WARP_RQ_LOCK(cpu_rq(cpu))) || warp_dl_ends())
 		return NULL;
 	if (has < tasks || has > tasks + warp_server_bw(cpu))
 		return WARP_WRONG("cpu%d: this_bw is not what its deadline tasks have", cpu);
@@ -883,6 +910,9 @@ static const char *warp_check_rest(bool at_end)
 	/* an interrupt that is on its way may hold a reference */
 	if (!all)
 		return NULL;
+	why = warp_check_off();
+	if (why)
+		return why;
 	for_each_online_cpu(cpu) {
 		why = warp_check_online(cpu) ?: warp_check_domain(cpu) ?: warp_check_this_bw(cpu);
 		if (why)

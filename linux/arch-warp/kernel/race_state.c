@@ -18,6 +18,7 @@
 #include <linux/sched/clock.h>
 #include <linux/sched/cputime.h>
 #include <linux/sched/isolation.h>
+#include <linux/sched/smt.h>
 #include <linux/tick.h>
 #include "../../../kernel/sched/sched.h"
 #include "../../../kernel/sched/pelt.h"
@@ -650,9 +651,62 @@ static const char *warp_cpuset_deadline(void)
 	return NULL;
 }
 
+/*
+ * Asks: what says that there are cores of two threads counts each CPU of such a core that becomes active, until it is not. (The
+ * first CPU of all is active without being counted.) Falsified where a CPU that may not go off is not counted again. Who changes
+ * the count has said before that the CPU is not active, or says that it is in the same call, which does not sleep between.
+ */
+static const char *warp_siblings(void)
+{
+#ifdef CONFIG_SCHED_SMT
+	static int uncounted = -1;
+	int cpu, active = 0, counts = static_key_count(&sched_smt_present.key);
+
+	for_each_online_cpu(cpu) {
+		if (!cpu_active(cpu))
+			return NULL;
+		active += cpumask_weight(cpu_smt_mask(cpu)) == 2;
+	}
+	if (uncounted < 0)
+		uncounted = active - counts;
+	if (active - counts != uncounted)
+		return WARP_WRONG("%d CPUs of cores with two threads are active, and %d are counted", active - uncounted, counts);
+#endif
+	return NULL;
+}
+
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 0)
+DECLARE_PER_CPU(struct hrtimer_cpu_base, hrtimer_bases);
+#endif
+
+/*
+ * Asks: a CPU that is off has left nothing behind. Its timers go to another CPU as it dies (hrtimers_cpu_dying()), and the
+ * domains are made without it before that (cpuset_cpu_inactive()), within one call. Falsified where somebody arms a timer there, or
+ * makes domains by an old mask. Before 6.12 both may come later.
+ */
+static const char *warp_left_behind(void)
+{
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 0)
+	struct sched_domain *sd;
+	int off, cpu;
+
+	for_each_possible_cpu(off) {
+		if (cpu_online(off))
+			continue;
+		if (per_cpu(hrtimer_bases, off).active_bases)
+			return WARP_WRONG("cpu%d is off, and a timer waits there", off);
+		for_each_online_cpu(cpu)
+			for (sd = rcu_dereference_raw(cpu_rq(cpu)->sd); sd; sd = rcu_dereference_raw(sd->parent))
+				if (cpumask_test_cpu(off, sched_domain_span(sd)))
+					return WARP_WRONG("cpu%d is off, and in a domain of cpu%d", off, cpu);
+	}
+#endif
+	return NULL;
+}
+
 const char *warp_race_rest_state(bool at_end)
 {
-	const char *why = warp_periods() ?: warp_limits(at_end) ?: warp_cpuset_deadline();
+	const char *why = warp_periods() ?: warp_limits(at_end) ?: warp_cpuset_deadline() ?: warp_siblings() ?: warp_left_behind();
 	int cpu;
 
 	for_each_online_cpu(cpu) {
