@@ -61,7 +61,6 @@
 #define WARP_F_UNINTERRUPTIBLE 1	/* TASK_UNINTERRUPTIBLE instead of TASK_INTERRUPTIBLE */
 #define WARP_F_SYNC	       2	/* the waker is about to block: WF_SYNC */
 #define WARP_F_RESET_ON_FORK   4
-#define WARP_RESCHED_CALL ~0u	/* warp_abi.resched_ns: an interrupt finds the task in a system call, which its next operation ends */
 #define WARP_F_STAYS	       8	/* any: the task stays within the system call until an operation without this flag */
 
 /* An element of WARP_OP_BATCH. */
@@ -224,6 +223,8 @@ struct warp_watch {
 	unsigned int reserved;
 	unsigned long long time_ns;	/* when, log time */
 };
+
+#define WARP_RESCHED_CALL ~0u	/* warp_abi.resched_ns: an interrupt finds the task in a system call, which its next operation ends */
 
 struct warp_abi {
 	/* compare these first */
