@@ -262,12 +262,8 @@ fn said(what: &str, names: &[String], evidence: &[Evidence]) -> String {
         names.iter().zip(evidence).filter(|(_, channel)| channel.inferred > 0).collect();
     rows.sort_by_key(|(name, channel)| (std::cmp::Reverse(channel.inferred), *name));
     let one = |(name, channel): &(&String, &Evidence)| {
-        format!(
-            "{name} {} (known to {:.0} %, from {} waits)",
-            channel.inferred,
-            100.0 * channel.error,
-            channel.waits
-        )
+        let (percent, waits) = (100.0 * channel.error, channel.waits);
+        format!("{name} ({}, known to {percent:.0} %, from {waits} waits)", channel.inferred)
     };
     let most: Vec<String> = rows.iter().take(NAMED).map(one).collect();
     if !most.is_empty() {
@@ -591,8 +587,8 @@ mod tests {
         assert_eq!(
             said("channels", &names, &channels),
             "inferred: 5 channels, 216 messages that woke, 77 that did not; the rate of the median channel is known to \
-             20 %, that of 2 not to 25 %; most were put into e-to-f-3 70 (known to 30 %, from 20 waits), c-to-d-2 3 \
-             (known to 10 %, from 100 waits), g-to-h-4 3 (known to 20 %, from 30 waits)"
+             20 %, that of 2 not to 25 %; most were put into e-to-f-3 (70, known to 30 %, from 20 waits), c-to-d-2 (3, \
+             known to 10 %, from 100 waits), g-to-h-4 (3, known to 20 %, from 30 waits)"
         );
     }
 }

@@ -313,7 +313,7 @@ fn a_sender_is_taken_to_go_on_while_its_reader_is_awake() {
     assert_eq!(
         long.notes["messages"],
         "inferred: 1 channels, 21 messages that woke, 4 that did not; the rate of the median channel is known to 0 %; \
-         most were put into t1-to-t2-2 4 (known to 0 %, from 21 waits)"
+         most were put into t1-to-t2-2 (4, known to 0 %, from 21 waits)"
     );
 }
 
