@@ -12,7 +12,7 @@
 //! microseconds.
 
 use crate::LogProblem;
-use schedlab_log::{KernelThread, Log, Observer, Row, Run, Slots, Wait, WaitCause, replay};
+use schedlab_log::{Log, Observer, Row, Run, Slots, Wait, WaitCause, replay};
 use schedlab_units::CpuId;
 
 /// Whose a task is.
@@ -84,10 +84,9 @@ pub fn hidden_stays(log: &dyn Log, owners: &[Owner]) -> Result<Vec<Vec<(u64, u64
 fn watched<'a>(log: &dyn Log, owners: &'a [Owner]) -> Result<Watch<'a>, LogProblem> {
     let nr_cpus = log.header().nr_cpus as usize;
     let slots = Slots::new(log.header());
-    let threads = log.header().kernel_threads.iter().map(KernelThread::are_strangers);
     let mut watch = Watch {
         owners,
-        strangers: log.header().tasks.iter().map(|_| false).chain(threads).collect(),
+        strangers: log.header().strangers(),
         nr_tasks: log.header().tasks.len(),
         now_ns: 0,
         cpus: vec![Place::default(); nr_cpus],

@@ -44,6 +44,13 @@ pub struct LogHeader {
 }
 
 impl LogHeader {
+    /// Of each row ([`Slots`](crate::Slots): the tasks, then the kernel's threads) whether it stands for strangers
+    /// ([`KernelThread::strangers`]).
+    pub fn strangers(&self) -> Vec<bool> {
+        let threads = self.kernel_threads.iter().map(KernelThread::are_strangers);
+        self.tasks.iter().map(|_| false).chain(threads).collect()
+    }
+
     /// Fails if one of these facts is hidden from the log's observer: for an instrument that has no way to
     /// answer "unknown".
     ///

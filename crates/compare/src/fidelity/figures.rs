@@ -4,7 +4,7 @@ use super::MatchBy;
 use schedlab_instruments::{
     Distribution, IDLE_EXIT_NS, LogProblem, Quantity, Summary, TaskStats, WhyUnknown,
 };
-use schedlab_log::{KernelThread, Kind, Log, Observer, Record, Row, Run, Slots, WaitCause, note, replay};
+use schedlab_log::{Kind, Log, Observer, Record, Row, Run, Slots, WaitCause, note, replay};
 use schedlab_units::{CpuId, TaskId};
 use std::collections::BTreeMap;
 
@@ -296,9 +296,8 @@ pub fn exits_of_idle(log: &dyn Log) -> Result<IdleExits, LogProblem> {
         }
     }
     let (slots, nr_cpus) = (Slots::new(log.header()), log.header().nr_cpus as usize);
-    let threads = log.header().kernel_threads.iter().map(KernelThread::are_strangers);
     let mut watch = Watch {
-        strangers: log.header().tasks.iter().map(|_| false).chain(threads).collect(),
+        strangers: log.header().strangers(),
         idle_since_ns: vec![Some(0); nr_cpus],
         waiting: vec![0; nr_cpus],
         alone: vec![None; slots.len()],
