@@ -102,6 +102,15 @@ def go_on(points):
     gdb.execute("continue")
 
 
+def to_first_point():
+    """Called by `schedlab race --debug` where a schedule has no choices: it is opened at its first point."""
+    global every
+    go_on(True)
+    every = False
+    if noted is not None:
+        noted.enabled = False
+
+
 class Next(gdb.Command):
     """To the next choice of the schedule."""
 

@@ -189,9 +189,11 @@ fn expect(expected: Expected, opened: &Opened, ui: &Ui) -> Result<()> {
 fn debug(opened: &Opened, (commands, batch): (&[String], bool)) -> Result<()> {
     let helper = build::port().map_err(Failure::input)?.join("gdb/race.py");
     let gdb = gdb::program()?;
+    let Opened { plan, scenario, schedule, .. } = opened;
     let start = |pid: u32| {
         let mut command = gdb::command(&gdb, batch);
-        command.arg("-p").arg(pid.to_string()).arg("-x").arg(&helper).args(["-ex", "schedlab-next"]);
+        let first = if schedule.choices.is_empty() { "python to_first_point()" } else { "schedlab-next" };
+        command.arg("-p").arg(pid.to_string()).arg("-x").arg(&helper).args(["-ex", first]);
         // a text in JSON is one in Python
         for text in commands {
             command.arg("-ex").arg(format!("python then({})", json!(text)));
@@ -201,7 +203,6 @@ fn debug(opened: &Opened, (commands, batch): (&[String], bool)) -> Result<()> {
         }
         command.status()
     };
-    let Opened { plan, scenario, schedule, .. } = opened;
     let status = plan.watch(scenario, &schedule.choices, start).map_err(fault)?;
     gdb::ended(status)
 }
