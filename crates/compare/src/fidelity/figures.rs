@@ -162,8 +162,8 @@ impl Side {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct IdleExits {
     /// The waits of woken tasks that found their CPU idle. In none of these are those that had not left that CPU (it
-    /// was not idle), that no task woke, or that waited for longer than [`IDLE_EXIT_NS`]: somebody whom the recording
-    /// hides had that CPU.
+    /// was not idle), that no task woke, that stand for strangers, or that waited for longer than
+    /// [`IDLE_EXIT_NS`]: somebody whom the recording hides had that CPU.
     pub waits: Distribution,
     /// The same by how long the CPU had been idle: row k has from 2^k ns up to twice that.
     by_idle: Vec<Distribution>,

@@ -150,7 +150,6 @@ struct Found {
 }
 
 /// How well a channel is known, for the notes.
-#[derive(Debug, PartialEq)]
 struct Evidence {
     /// Waits that a message of its ended, which say how often it is sent to.
     waits: usize,
@@ -176,8 +175,6 @@ struct Inference<'a> {
     /// When a task woke others before an event, and the CPU time from there to the event.
     wakes: HashMap<EventId, Vec<(u64, Span)>>,
     edits: Vec<Edits>,
-    /// Of each channel that was put in.
-    evidence: Vec<Evidence>,
 }
 
 /// Puts channels in the place of the waits that tasks ended, with the messages that woke nobody.
@@ -197,19 +194,16 @@ pub(crate) fn infer(workload: &mut Workload, timeline: &Timeline, at_futexes: Op
         places: places(workload),
         wakes: wakes(workload, timeline),
         edits: vec![Edits::default(); workload.tasks.len()],
-        evidence: Vec::new(),
         workload,
     };
-    let (mut objects, mut names) = (Vec::new(), Vec::new());
+    let (mut objects, mut known) = (Vec::new(), Vec::new());
     for ((_, name), found) in &channels {
         let fresh = ObjectId((first + objects.len()) as u32);
         let object = found.object.unwrap_or(fresh);
-        if !inference.channel(found, object) {
-            continue;
-        }
+        let Some(evidence) = inference.channel(found, object) else { continue };
         let sleeper = &inference.workload.tasks[found.sleeper];
         let name = format!("{name}-to-{}-{}", sleeper.name, sleeper.pid);
-        names.push(name.clone());
+        known.push((name.clone(), evidence));
         if object == fresh {
             let kind = ObjectKind::Channel { capacity: None, start: 0, low: None };
             objects.push(Object {
@@ -222,7 +216,7 @@ pub(crate) fn infer(workload: &mut Workload, timeline: &Timeline, at_futexes: Op
             });
         }
     }
-    let (mut edits, evidence) = (inference.edits, inference.evidence);
+    let mut edits = inference.edits;
     for edits in &mut edits {
         // at one place what is sent comes first: who receives may have to wait for the answer
         let receives = |insert: &Insert| matches!(insert.op, ObjectOp::Receive { .. });
@@ -233,21 +227,19 @@ pub(crate) fn infer(workload: &mut Workload, timeline: &Timeline, at_futexes: Op
         None => ("messages", "channels"),
         Some(_) => ("messages at futexes", "futexes where one task waits"),
     };
-    if at_futexes.is_none() || !evidence.is_empty() {
-        workload.notes.insert(key.to_string(), said(what, &names, &evidence));
+    if at_futexes.is_none() || !known.is_empty() {
+        workload.notes.insert(key.to_string(), said(what, &known));
     }
     workload.objects.append(&mut objects);
 }
 
 /// The note: how many there are, how well the rate of the median channel is known, and that of those that matter most.
-fn said(what: &str, names: &[String], evidence: &[Evidence]) -> String {
-    let recorded: usize = evidence.iter().map(|channel| channel.waits).sum();
-    let inferred: u64 = evidence.iter().map(|channel| channel.inferred).sum();
-    let mut note = format!(
-        "inferred: {} {what}, {recorded} messages that woke, {inferred} that did not",
-        evidence.len()
-    );
-    let mut errors: Vec<f64> = evidence.iter().map(|channel| channel.error).collect();
+fn said(what: &str, known: &[(String, Evidence)]) -> String {
+    let recorded: usize = known.iter().map(|(_, channel)| channel.waits).sum();
+    let inferred: u64 = known.iter().map(|(_, channel)| channel.inferred).sum();
+    let mut note =
+        format!("inferred: {} {what}, {recorded} messages that woke, {inferred} that did not", known.len());
+    let mut errors: Vec<f64> = known.iter().map(|(_, channel)| channel.error).collect();
     errors.sort_by(f64::total_cmp);
     let Some(median) = errors.get(errors.len() / 2) else {
         note += &format!("; no task was woken {WAITS_MIN} times by tasks of one name");
@@ -258,10 +250,10 @@ fn said(what: &str, names: &[String], evidence: &[Evidence]) -> String {
     if unsure > 0 {
         note += &format!(", that of {unsure} not to {:.0} %", 100.0 * UNSURE);
     }
-    let mut rows: Vec<(&String, &Evidence)> =
-        names.iter().zip(evidence).filter(|(_, channel)| channel.inferred > 0).collect();
-    rows.sort_by_key(|(name, channel)| (std::cmp::Reverse(channel.inferred), *name));
-    let one = |(name, channel): &(&String, &Evidence)| {
+    let mut rows: Vec<&(String, Evidence)> =
+        known.iter().filter(|(_, channel)| channel.inferred > 0).collect();
+    rows.sort_by_key(|(name, channel)| (std::cmp::Reverse(channel.inferred), name));
+    let one = |(name, channel): &&(String, Evidence)| {
         let (percent, waits) = (100.0 * channel.error, channel.waits);
         format!("{name} ({}, known to {percent:.0} %, from {waits} waits)", channel.inferred)
     };
@@ -418,12 +410,12 @@ impl Inference<'_> {
         wakers.iter().map(of).sum()
     }
 
-    /// Puts one channel in; whether it could be.
-    fn channel(&mut self, found: &Found, object: ObjectId) -> bool {
+    /// Puts one channel in, and says how well it is known; `None`: it could not be.
+    fn channel(&mut self, found: &Found, object: ObjectId) -> Option<Evidence> {
         let waits = &found.waits;
         let is_unplaced = |event: &EventId| self.places.get(event).is_none_or(|row| *row == usize::MAX);
         if waits.iter().filter_map(|wait| wait.end).any(|(event, _)| is_unplaced(&event)) {
-            return false;
+            return None;
         }
         let slept: Vec<u64> =
             waits.iter().map(|wait| self.progress_of(&found.wakers, wait.slept_ns, wait.woken_ns)).collect();
@@ -452,8 +444,7 @@ impl Inference<'_> {
                 inferred += self.put_hidden(found, (from_ns, until_ns), hidden, object);
             }
         }
-        self.evidence.push(Evidence { waits: waits.len(), inferred, error: relative_error(&slept) });
-        true
+        Some(Evidence { waits: waits.len(), inferred, error: relative_error(&slept) })
     }
 
     /// The recorded wait, and the message that ended it.
@@ -574,18 +565,17 @@ mod tests {
 
     #[test]
     fn the_note_names_what_matters_most_and_how_much_is_unsure() {
-        let evidence = |waits, inferred, error| Evidence { waits, inferred, error };
-        let names: Vec<String> =
-            ["a-to-b-1", "c-to-d-2", "e-to-f-3", "g-to-h-4", "i-to-j-5"].map(String::from).into();
+        let known =
+            |name: &str, waits, inferred, error| (name.to_string(), Evidence { waits, inferred, error });
         let channels = [
-            evidence(16, 0, 0.4),
-            evidence(100, 3, 0.1),
-            evidence(20, 70, 0.3),
-            evidence(30, 3, 0.2),
-            evidence(50, 1, 0.05),
+            known("a-to-b-1", 16, 0, 0.4),
+            known("c-to-d-2", 100, 3, 0.1),
+            known("e-to-f-3", 20, 70, 0.3),
+            known("g-to-h-4", 30, 3, 0.2),
+            known("i-to-j-5", 50, 1, 0.05),
         ];
         assert_eq!(
-            said("channels", &names, &channels),
+            said("channels", &channels),
             "inferred: 5 channels, 216 messages that woke, 77 that did not; the rate of the median channel is known to \
              20 %, that of 2 not to 25 %; most were put into e-to-f-3 (70, known to 30 %, from 20 waits), c-to-d-2 (3, \
              known to 10 %, from 100 waits), g-to-h-4 (3, known to 20 %, from 30 waits)"
