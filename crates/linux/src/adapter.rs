@@ -407,6 +407,14 @@ impl<S: Sink> LinuxKernel<S> {
         rows
     }
 
+    /// The log's window is full, or it is off.
+    #[cold]
+    fn append_behind(&mut self, now: Time, note: Record) {
+        let sink = &mut self.sink;
+        self.kernel.flush_log(&mut |window| sink.push_all(window));
+        self.kernel.append(now, note);
+    }
+
     #[cold]
     fn fail(&mut self, error: &KernelError) -> Yield {
         const SHOWN: usize = 30;
@@ -630,10 +638,9 @@ impl<S: Sink> Kernel for LinuxKernel<S> {
 
     #[inline(always)]
     fn note(&mut self, now: Time, note: Record) {
-        let Some(epoch) = self.kernel.log_epoch() else { return };
-        let sink = &mut self.sink;
-        let record = Record { time_ns: (now - epoch).as_ns(), ..note };
-        self.kernel.append(record, &mut |window| sink.push_all(window));
+        if !self.kernel.append(now, note) {
+            self.append_behind(now, note);
+        }
     }
 
     fn read_out(&mut self) -> ReadOut {

@@ -790,17 +790,22 @@ impl LoadedKernel {
         unsafe { ((*self.abi).log_on != 0).then(|| Time::from_ns((*self.abi).log_epoch_ns)) }
     }
 
-    /// Append a record to the log, behind all that the kernel has logged so far. The log must be on.
-    #[inline]
-    pub fn append(&mut self, record: Record, sink: LogSink<'_>) {
-        // SAFETY: `abi` is valid; nothing runs. While the log is on, log_next points into the window, or to its end.
+    /// Append a record about this instant to the log, behind all that the kernel has logged so far. False, and nothing
+    /// has been appended: the log is off, or its window is full.
+    #[inline(always)]
+    pub fn append(&mut self, now: Time, record: Record) -> bool {
+        // SAFETY: `abi` is valid; nothing runs. log_next points into the window, or is log_end: its end, or null before
+        // the log is on.
         unsafe {
-            if (*self.abi).log_next == (*self.abi).log_end {
-                self.flush_log(sink);
+            let next = (*self.abi).log_next;
+            if next == (*self.abi).log_end {
+                return false;
             }
-            (*self.abi).log_next.write(record);
-            (*self.abi).log_next = (*self.abi).log_next.add(1);
+            let time_ns = now.as_ns() - (*self.abi).log_epoch_ns;
+            next.write(Record { time_ns, ..record });
+            (*self.abi).log_next = next.add(1);
         }
+        true
     }
 
     /// Hand what is in the current window to the sink.

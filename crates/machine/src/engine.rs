@@ -249,7 +249,8 @@ pub struct Machine<K: Kernel, O: Order = FirstPosted> {
     program: Arc<Program>,
     cpus: Vec<Cpu>,
     runs: Vec<Run>,
-    delivered: Vec<u64>,
+    /// Row i is token i.
+    sent: Vec<Sent>,
     objects: Objects,
     queue: CpuQueue,
     wheel: Wheel,
@@ -308,6 +309,17 @@ pub struct Machine<K: Kernel, O: Order = FirstPosted> {
     pollers: Pollers,
 }
 
+/// What has come of a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sent {
+    /// Nobody waits for it, and it has not been delivered.
+    No,
+    /// Its sleeper waits for it, or has done so.
+    Awaited,
+    /// It came before anybody waited.
+    Early,
+}
+
 /// Whether a CPU is idle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rest {
@@ -358,7 +370,7 @@ impl<K: Kernel, O: Order> Machine<K, O> {
                 nr_cpus
             ],
             runs,
-            delivered: vec![0; program.tokens.len().div_ceil(64)],
+            sent: vec![Sent::No; program.tokens.len()],
             objects: Objects::new(&program.objects, program.tasks.len()),
             queue: CpuQueue::new(nr_cpus),
             wheel: Wheel::new(program.tasks.len()),
@@ -479,7 +491,11 @@ impl<K: Kernel, O: Order> Machine<K, O> {
                 .setup
                 .duration
                 .map_or(u64::MAX >> 2, |duration| epoch_ns.saturating_add(duration.as_ns()));
-            self.main_loop(epoch_ns, end_ns)
+            let is_plain = !(self.costly || self.idles_out || self.pays_at_objects || self.asymmetric);
+            match is_plain && !O::STEERS {
+                true => self.main_loop::<true>(epoch_ns, end_ns),
+                false => self.main_loop::<false>(epoch_ns, end_ns),
+            }
         });
         let (loop_wall_ns, kernel_wall_ns) = match started {
             None => (0, 0),
@@ -507,8 +523,10 @@ impl<K: Kernel, O: Order> Machine<K, O> {
         }
     }
 
+    /// `PLAIN`: nothing that the kernel does takes time, all CPUs are equally fast, and none is steered. The compiler
+    /// leaves out what is for other runs.
     #[inline(never)]
-    fn main_loop(&mut self, epoch_ns: u64, end_ns: u64) -> Result<End, Box<Fault>> {
+    fn main_loop<const PLAIN: bool>(&mut self, epoch_ns: u64, end_ns: u64) -> Result<End, Box<Fault>> {
         while self.live > 0 {
             if self.live == self.waiting && !self.force_a_wait(epoch_ns) {
                 return Ok(End::Deadlock(self.waits()));
@@ -523,7 +541,7 @@ impl<K: Kernel, O: Order> Machine<K, O> {
             // begun and ended here only
             let is_acting = self.acting.is_some();
             let happened = loop {
-                let happened = self.next_event_here(limit)?;
+                let happened = self.next_event_here::<PLAIN>(limit)?;
                 if !happened || self.live == self.waiting || is_acting {
                     break happened;
                 }
@@ -645,12 +663,12 @@ impl<K: Kernel, O: Order> Machine<K, O> {
 
     /// Carries out the next event before `limit`; false if there is none.
     fn next_event(&mut self, limit: Key) -> Result<bool, Box<Fault>> {
-        self.next_event_here(limit)
+        self.next_event_here::<false>(limit)
     }
 
     /// As [`Self::next_event`], as part of its caller: the main loop.
     #[inline(always)]
-    fn next_event_here(&mut self, limit: Key) -> Result<bool, Box<Fault>> {
+    fn next_event_here<const PLAIN: bool>(&mut self, limit: Key) -> Result<bool, Box<Fault>> {
         let one;
         let (cpu, stimulus) = if let Some(turn) = self.next_turn() {
             match turn.spins {
@@ -660,7 +678,7 @@ impl<K: Kernel, O: Order> Machine<K, O> {
             if O::STEERS {
                 return self.go_on(turn.cpu).map(|()| true);
             }
-            if self.idles_out && self.leaves_idle(turn) {
+            if !PLAIN && self.idles_out && self.leaves_idle(turn) {
                 return Ok(true);
             }
             (turn.cpu, Stimulus::Continue)
@@ -684,7 +702,7 @@ impl<K: Kernel, O: Order> Machine<K, O> {
             match key.class() {
                 CLASS_OP => {
                     let others = limit.min(Key::new(wheel_ns, CLASS_DEVICE));
-                    return self.own_steps(cpu, others).map(|()| true);
+                    return self.own_steps::<PLAIN>(cpu, others).map(|()| true);
                 }
                 CLASS_TIMER => {
                     if wheel_ns == time_ns && self.kernel.wakes_sleepers_with_ticks() {
@@ -694,7 +712,9 @@ impl<K: Kernel, O: Order> Machine<K, O> {
                     (cpu, Stimulus::Timer(&[]))
                 }
                 // no other event of a CPU's own has the class of devices
-                _ if key == cpu_key && self.rest[cpu.index()] == Rest::Leaving => (cpu, Stimulus::Continue),
+                _ if !PLAIN && key == cpu_key && self.rest[cpu.index()] == Rest::Leaving => {
+                    (cpu, Stimulus::Continue)
+                }
                 _ => {
                     if self.kernel.wakes_sleepers_with_ticks() {
                         return self.wake_first_due().map(|()| true);
@@ -708,36 +728,36 @@ impl<K: Kernel, O: Order> Machine<K, O> {
             }
         };
         // here the kernel is entered, and in `enter_now`: the rest of the loop is around the two
-        self.step_here(cpu, stimulus).map(|()| true)
+        self.step_here::<PLAIN>(cpu, stimulus).map(|()| true)
     }
 
     /// The task on this CPU takes its next step; then those whose turn it is, on whatever CPU, up to one that enters
     /// the kernel, which is done, and up to `others`.
     #[inline(always)]
-    fn own_steps(&mut self, cpu: CpuId, others: Key) -> Result<(), Box<Fault>> {
-        let Some(mut cpu) = self.quiet_steps(cpu, others) else { return Ok(()) };
+    fn own_steps<const PLAIN: bool>(&mut self, cpu: CpuId, others: Key) -> Result<(), Box<Fault>> {
+        let Some(mut cpu) = self.quiet_steps::<PLAIN>(cpu, others) else { return Ok(()) };
         loop {
-            if self.costly && self.call_is_over(cpu) {
+            if !PLAIN && self.costly && self.call_is_over(cpu) {
                 return self.step(cpu, Stimulus::Op(self.cpus[cpu.index()].user, Op::Return));
             }
             let Cpu { user: id, timer, since_ns, .. } = &mut self.cpus[cpu.index()];
             *since_ns = self.now_ns;
             let (id, timer) = (*id, *timer);
-            if self.pays_at_objects && self.returns(id) {
+            if !PLAIN && self.pays_at_objects && self.returns(id) {
                 return self.step(cpu, Stimulus::Op(id, Op::Return));
             }
-            let (act, stays) = self.next_step(cpu, id);
+            let (act, stays) = self.next_step::<PLAIN>(cpu, id);
             let run = &mut self.runs[id.index()];
-            if stays && run.returns {
+            if !PLAIN && stays && run.returns {
                 run.joins_call();
             }
             let Run { within, returns, .. } = run;
             let comes_back = *within && !stays;
-            let stays = stays || *returns;
+            let stays = stays || !PLAIN && *returns;
             match act {
                 Act::Enter(op) => {
                     *within = stays;
-                    return self.enter_now(cpu, id, op, stays);
+                    return self.enter_now::<PLAIN>(cpu, id, op, stays);
                 }
                 Act::Seldom(code) => {
                     *within = stays;
@@ -750,7 +770,7 @@ impl<K: Kernel, O: Order> Machine<K, O> {
                 *within = false;
                 return self.step(cpu, Stimulus::Op(id, Op::Return));
             }
-            self.queue.set(cpu.index(), timer.min(self.next_step_key(cpu, id)));
+            self.queue.set(cpu.index(), timer.min(self.next_step_key_here::<PLAIN>(cpu, id)));
             let (key, next) = self.queue.first();
             if O::STEERS || key >= others || key.class() != CLASS_OP || self.acting.is_some() {
                 return Ok(());
@@ -763,8 +783,14 @@ impl<K: Kernel, O: Order> Machine<K, O> {
     /// The task on this CPU enters the kernel by its own step, which is due at this instant: what it computed before
     /// has been counted.
     #[inline(always)]
-    fn enter_now(&mut self, cpu: CpuId, task: TaskId, op: Op<'_>, stays: bool) -> Result<(), Box<Fault>> {
-        if O::STEERS || stays || self.costly || self.idles_out {
+    fn enter_now<const PLAIN: bool>(
+        &mut self,
+        cpu: CpuId,
+        task: TaskId,
+        op: Op<'_>,
+        stays: bool,
+    ) -> Result<(), Box<Fault>> {
+        if stays || !PLAIN && (O::STEERS || self.costly || self.idles_out) {
             return self.step(cpu, if stays { Stimulus::Call(task, op) } else { Stimulus::Op(task, op) });
         }
         self.events += 1;
@@ -773,7 +799,7 @@ impl<K: Kernel, O: Order> Machine<K, O> {
         } else {
             self.kernel.resume(cpu, Time::from_ns(self.now_ns), Stimulus::Op(task, op))
         };
-        self.settle(cpu, yielded, task, None)
+        self.settle::<PLAIN>(cpu, yielded, task, None)
     }
 
     /// Whether a CPU that has been posted an interrupt is idle, and takes it only when it has come out of that.
@@ -935,32 +961,34 @@ impl<K: Kernel, O: Order> Machine<K, O> {
 
     /// Lets a CPU execute, and plans its next event.
     fn step(&mut self, cpu: CpuId, stimulus: Stimulus<'_>) -> Result<(), Box<Fault>> {
-        self.step_here(cpu, stimulus)
+        self.step_here::<false>(cpu, stimulus)
     }
 
     /// As [`Self::step`], as part of its caller.
     #[inline(always)]
-    fn step_here(&mut self, cpu: CpuId, stimulus: Stimulus<'_>) -> Result<(), Box<Fault>> {
+    fn step_here<const PLAIN: bool>(&mut self, cpu: CpuId, stimulus: Stimulus<'_>) -> Result<(), Box<Fault>> {
         let now_ns = self.now_ns;
         if O::STEERS {
             self.enter_steered(cpu);
         }
         let state = self.cpus[cpu.index()];
         if !state.user.is_idle() {
-            let worked_ns = self.work(cpu.0, now_ns - state.since_ns);
+            let passed_ns = now_ns - state.since_ns;
+            let worked_ns = if PLAIN { passed_ns } else { self.work(cpu.0, passed_ns) };
             let run = &mut self.runs[state.user.index()];
             run.remaining_ns = run.remaining_ns.saturating_sub(worked_ns);
             self.cpus[cpu.index()].since_ns = now_ns;
         }
         let before = if state.user.is_idle() { state.before } else { state.user };
-        let charge = self.costly.then(|| match O::STEERS {
+        let charge = (!PLAIN && self.costly).then(|| match O::STEERS {
             true => self.steer.charge(&stimulus),
             false => Charge::of(&stimulus),
         });
-        if self.idles_out {
+        if !PLAIN && self.idles_out {
             self.set_idle_resched(cpu, &stimulus);
         }
-        if self.costly
+        if !PLAIN
+            && self.costly
             && let Some(times) = self.program.costs.call_drawn
         {
             self.draw_call(cpu, &times, &stimulus);
@@ -971,12 +999,12 @@ impl<K: Kernel, O: Order> Machine<K, O> {
         } else {
             self.kernel.resume(cpu, Time::from_ns(now_ns), stimulus)
         };
-        self.settle(cpu, yielded, before, charge)
+        self.settle::<PLAIN>(cpu, yielded, before, charge)
     }
 
     /// What has come of a stay in the kernel, and this CPU's next event. `before`: the task that computed there.
     #[inline(always)]
-    fn settle(
+    fn settle<const PLAIN: bool>(
         &mut self,
         cpu: CpuId,
         yielded: Yield,
@@ -985,14 +1013,14 @@ impl<K: Kernel, O: Order> Machine<K, O> {
     ) -> Result<(), Box<Fault>> {
         let now_ns = self.now_ns;
         let timer = Key::new(self.program.late.of(cpu, self.kernel.timer(cpu).as_ns()), CLASS_TIMER);
-        if self.idles_out {
+        if !PLAIN && self.idles_out {
             let is_idle = matches!(yielded, Yield::Idle);
             self.rest[cpu.index()] = if is_idle { Rest::Idle { since_ns: now_ns } } else { Rest::Awake };
         }
         let state = &mut self.cpus[cpu.index()];
         let key = match yielded {
             Yield::User(task) => {
-                if self.costly && task != before {
+                if !PLAIN && self.costly && task != before {
                     self.call_ends_ns[cpu.index()] = u64::MAX;
                 }
                 *state = Cpu { user: task, before: TaskId::IDLE, since_ns: now_ns, timer };
@@ -1007,7 +1035,7 @@ impl<K: Kernel, O: Order> Machine<K, O> {
                 if retries {
                     self.retry(cpu, task);
                 }
-                timer.min(self.next_step_key(cpu, task))
+                timer.min(self.next_step_key_here::<PLAIN>(cpu, task))
             }
             Yield::Idle => {
                 (state.user, state.before) = (TaskId::IDLE, TaskId::IDLE);

@@ -12,7 +12,8 @@
 //!    cpu0 .. 3    cpu4 .. 7       cpu8 .. 11    cpu12 .. 15
 //! ```
 
-/// A key: time in the upper 62 bits, class of event in the lower 2. Smaller is earlier.
+/// A key: time above, class of event in the lowest 2 bits. Smaller is earlier. The uppermost 2 bits are free, so that a
+/// group can have its CPU's number below a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key(u64);
 
@@ -22,11 +23,12 @@ pub(crate) const CLASS_DEVICE: u64 = 1;
 pub(crate) const CLASS_OP: u64 = 2;
 
 impl Key {
-    pub(crate) const NEVER: Key = Key(u64::MAX);
+    pub(crate) const NEVER: Key = Key(u64::MAX >> GROUP_BITS);
 
+    /// Times from 2^60 ns on (36 years) are never.
     #[inline]
     pub(crate) fn new(time_ns: u64, class: u64) -> Key {
-        if time_ns < u64::MAX >> 2 { Key(time_ns << 2 | class) } else { Key::NEVER }
+        if time_ns < Key::NEVER.0 >> 2 { Key(time_ns << 2 | class) } else { Key::NEVER }
     }
     #[inline]
     pub(crate) fn time_ns(self) -> u64 {
@@ -43,12 +45,14 @@ impl Key {
 }
 
 /// So many CPUs are compared one by one; above them stands the tournament. Four comparisons cost less than two rounds.
-const GROUP: usize = 4;
+const GROUP: usize = 1 << GROUP_BITS;
+const GROUP_BITS: u32 = 2;
 
 pub(crate) struct CpuQueue {
     /// The earliest key and its CPU: what the root holds.
-    first: u128,
-    keys: Vec<[Key; GROUP]>,
+    first: (Key, usize),
+    /// Each CPU's key, with its number within its group below: the smallest of a group says whose it is.
+    keys: Vec<[u64; GROUP]>,
     /// `tree[leaves + group]` is a group's leaf, `tree[1]` would be the root; each node holds its winner, key
     /// above CPU: one comparison decides both, the lower CPU among equals.
     tree: Vec<u128>,
@@ -68,13 +72,14 @@ impl CpuQueue {
             tree[node] =
                 if node >= leaves { entry(Key::NEVER, (node - leaves) * GROUP) } else { tree[2 * node] };
         }
-        CpuQueue { first: entry(Key::NEVER, 0), keys: vec![[Key::NEVER; GROUP]; leaves], tree, leaves }
+        let never = std::array::from_fn(|at| Key::NEVER.0 << GROUP_BITS | at as u64);
+        CpuQueue { first: (Key::NEVER, 0), keys: vec![never; leaves], tree, leaves }
     }
 
     /// The earliest key and its CPU; the lower CPU if two are equal.
     #[inline]
     pub(crate) fn first(&self) -> (Key, usize) {
-        (Key((self.first >> 64) as u64), self.first as usize)
+        self.first
     }
 
     /// Sets a CPU's key.
@@ -82,16 +87,14 @@ impl CpuQueue {
     pub(crate) fn set(&mut self, cpu: usize, key: Key) {
         let group = cpu / GROUP;
         let keys = &mut self.keys[group];
-        keys[cpu % GROUP] = key;
+        keys[cpu % GROUP] = key.0 << GROUP_BITS | (cpu % GROUP) as u64;
         let [a, b, c, d] = *keys;
-        let left = if b < a { (b, 1) } else { (a, 0) };
-        let right = if d < c { (d, 3) } else { (c, 2) };
-        let (first, at) = if right.0 < left.0 { right } else { left };
-        let winner = entry(first, group * GROUP + at);
+        let winner = a.min(b).min(c.min(d));
+        let (first, at) = (Key(winner >> GROUP_BITS), winner as usize % GROUP);
         if self.leaves == 1 {
-            self.first = winner;
+            self.first = (first, at);
         } else {
-            self.climb(self.leaves + group, winner);
+            self.climb(self.leaves + group, entry(first, group * GROUP + at));
         }
     }
 
@@ -100,7 +103,7 @@ impl CpuQueue {
         while self.tree[node] != winner {
             self.tree[node] = winner;
             if node == 1 {
-                self.first = winner;
+                self.first = (Key((winner >> 64) as u64), winner as usize);
                 return;
             }
             winner = winner.min(self.tree[node ^ 1]);

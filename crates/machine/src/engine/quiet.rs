@@ -9,10 +9,10 @@
 //! in one short loop, on whatever CPU comes next. What is seldom there goes the long way (`steps.rs`), to the same
 //! effect.
 
-use super::Machine;
+use super::{Machine, Sent};
 use crate::kernel::Kernel;
 use crate::order::Order;
-use crate::program::{Program, TokenStep};
+use crate::program::TokenStep;
 use crate::queue::{CLASS_OP, Key};
 use schedlab_log::{Kind, Record, note};
 use schedlab_units::{CpuId, TaskId, Time};
@@ -21,42 +21,47 @@ impl<K: Kernel, O: Order> Machine<K, O> {
     /// Takes such steps, from this CPU's next one on, in order of time up to `others`. The CPU whose step is due and of
     /// another kind; `None`: another event comes first.
     #[inline(always)]
-    pub(super) fn quiet_steps(&mut self, cpu: CpuId, others: Key) -> Option<CpuId> {
-        if O::STEERS || self.costly || self.asymmetric || self.acting.is_some() {
+    pub(super) fn quiet_steps<const PLAIN: bool>(&mut self, cpu: CpuId, others: Key) -> Option<CpuId> {
+        if O::STEERS || !PLAIN && (self.costly || self.asymmetric) || self.acting.is_some() {
             return Some(cpu);
         }
-        let Machine { kernel, program, cpus, runs, delivered, queue, now_ns, tokens_early, .. } = self;
-        let Program { steps, tokens, .. } = &**program;
+        let Machine { kernel, program, cpus, runs, sent, queue, now_ns, tokens_early, .. } = self;
+        let (steps, tokens) = (program.steps.as_slice(), program.tokens.as_slice());
+        let (cpus, runs, sent) = (cpus.as_mut_slice(), runs.as_mut_slice(), sent.as_mut_slice());
         let mut cpu = cpu.index();
         loop {
             let at = &mut cpus[cpu];
-            let run = &runs[at.user.index()];
-            let (Some(step), Some(next)) = (steps.get(run.step), steps.get(run.step + 1)) else { break };
-            let Some(what) = step.token().filter(|_| !run.within) else { break };
-            let (task, place) = (at.user, run.step + 1);
+            let task = at.user;
+            let run = &mut runs[task.index()];
+            if run.within {
+                break;
+            }
+            let Some([step, next]) = steps.get(run.step..).and_then(|steps| steps.first_chunk()) else {
+                break;
+            };
+            let Some(what) = step.token() else { break };
             let (arg, other, token) = match what {
                 TokenStep::Block(token) => {
-                    if delivered[token as usize / 64] & (1 << (token % 64)) == 0 {
+                    if sent[token as usize] != Sent::Early {
                         break;
                     }
                     *tokens_early += 1;
                     (note::AWAKE, tokens[token as usize].waker, token)
                 }
                 TokenStep::Deliver(token) => {
-                    let sleeper = tokens[token as usize].sleeper;
-                    if runs[sleeper.index()].token == token {
+                    let sent = &mut sent[token as usize];
+                    if *sent == Sent::Awaited {
                         break;
                     }
-                    delivered[token as usize / 64] |= 1 << (token % 64);
-                    (note::EARLY, sleeper, token)
+                    *sent = Sent::Early;
+                    (note::EARLY, tokens[token as usize].sleeper, token)
                 }
             };
-            kernel.note(Time::from_ns(*now_ns), said(cpu, task, other, arg, token));
-            let run = &mut runs[task.index()];
-            (run.step, run.remaining_ns) = (place, next.after_ns);
+            (run.step, run.remaining_ns) = (run.step + 1, next.after_ns);
             at.since_ns = *now_ns;
-            let due = Key::new(now_ns.saturating_add(next.after_ns), CLASS_OP);
-            queue.set(cpu, at.timer.min(due));
+            let due = Key::new(now_ns.saturating_add(next.after_ns), CLASS_OP).min(at.timer);
+            kernel.note(Time::from_ns(*now_ns), said(cpu, task, other, arg, token));
+            queue.set(cpu, due);
             let (key, first) = queue.first();
             if key >= others || key.class() != CLASS_OP {
                 return None;

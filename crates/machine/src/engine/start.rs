@@ -1,6 +1,6 @@
 //! How does a machine come up, and how do its tasks come into being?
 
-use super::{BOOT_MAX, CONTROL_MAX, Machine};
+use super::{BOOT_MAX, CONTROL_MAX, Machine, Sent};
 use crate::kernel::{Boot, Control, Fault, FaultKind, Kernel, Spawn, SpawnState, Stimulus};
 use crate::order::Order;
 use crate::program::Code;
@@ -83,6 +83,7 @@ impl<K: Kernel, O: Order> Machine<K, O> {
                             self.wheel.insert(id.0, until_ns);
                         }
                         Code::BlockToken(token) => {
+                            self.sent[token as usize] = Sent::Awaited;
                             self.runs[index].token = token;
                             self.waiting += 1;
                         }

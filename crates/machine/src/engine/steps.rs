@@ -7,7 +7,7 @@
 //! ```
 
 use super::rounds::PutOff;
-use super::{AT_OBJECT, Machine, NO_TOKEN, RETRIES, Run, pay};
+use super::{AT_OBJECT, Machine, NO_TOKEN, RETRIES, Run, Sent, pay};
 use crate::kernel::{Fault, Kernel, Op, Spawn, SpawnState, Stimulus};
 use crate::objects::Did;
 use crate::order::Order;
@@ -46,19 +46,19 @@ impl<K: Kernel, O: Order> Machine<K, O> {
     /// The task on this CPU has computed as long as its program says: its next step, and whether it stays in the kernel
     /// if that enters it.
     #[inline(always)]
-    pub(super) fn next_step(&mut self, cpu: CpuId, id: TaskId) -> (Act, bool) {
+    pub(super) fn next_step<const PLAIN: bool>(&mut self, cpu: CpuId, id: TaskId) -> (Act, bool) {
         let step = self.program.steps[self.runs[id.index()].step];
-        (self.take_step(cpu, id, step), step.stays())
+        (self.take_step::<PLAIN>(cpu, id, step), step.stays())
     }
 
     #[inline(always)]
-    fn take_step(&mut self, cpu: CpuId, id: TaskId, step: Step) -> Act {
+    fn take_step<const PLAIN: bool>(&mut self, cpu: CpuId, id: TaskId, step: Step) -> Act {
         let now_ns = self.now_ns;
         let run = &mut self.runs[id.index()];
         run.cpu = cpu.0;
         run.step += 1;
         run.load(&self.program.steps);
-        if self.costly {
+        if !PLAIN && self.costly {
             self.load_cost(id);
         }
         let code = step.code();
@@ -95,13 +95,14 @@ impl<K: Kernel, O: Order> Machine<K, O> {
                 self.sleep_until(id, wakes_ns, wakes_ns)
             }
             Code::BlockToken(token) => {
-                let (word, bit) = (token as usize / 64, 1 << (token % 64));
-                if self.delivered[word] & bit != 0 {
+                let sent = &mut self.sent[token as usize];
+                if *sent == Sent::Early {
                     self.tokens_early += 1;
                     let waker = self.program.tokens[token as usize].waker;
                     self.note(cpu, id, waker, note::AWAKE, token.into());
                     return Act::GoesOn;
                 }
+                *sent = Sent::Awaited;
                 self.runs[id.index()].token = token;
                 self.waiting += 1;
                 Op::Block
@@ -112,13 +113,13 @@ impl<K: Kernel, O: Order> Machine<K, O> {
             }
             Code::Deliver(token) => {
                 let sleeper = self.program.tokens[token as usize].sleeper;
-                let run = &mut self.runs[sleeper.index()];
-                if run.token != token {
-                    self.delivered[token as usize / 64] |= 1 << (token % 64);
+                let sent = &mut self.sent[token as usize];
+                if *sent != Sent::Awaited {
+                    *sent = Sent::Early;
                     self.note(cpu, id, sleeper, note::EARLY, token.into());
                     return Act::GoesOn;
                 }
-                run.token = NO_TOKEN;
+                self.runs[sleeper.index()].token = NO_TOKEN;
                 self.waiting -= 1;
                 Op::Wake(sleeper)
             }
@@ -130,7 +131,9 @@ impl<K: Kernel, O: Order> Machine<K, O> {
             Code::Object(act) => return self.at_polled(id, act),
             Code::Fork(_) | Code::Set(_) | Code::Yield | Code::Exec => return Act::Seldom(code),
         };
-        self.settle_costs(id, op);
+        if !PLAIN {
+            self.settle_costs(id, op);
+        }
         Act::Enter(op)
     }
 
@@ -404,6 +407,15 @@ impl<K: Kernel, O: Order> Machine<K, O> {
     /// When the next step of a task that computes on this CPU is due, or its system call ends.
     #[inline]
     pub(super) fn next_step_key(&self, cpu: CpuId, task: TaskId) -> Key {
+        self.next_step_key_here::<false>(cpu, task)
+    }
+
+    /// As [`Self::next_step_key`], as part of its caller.
+    #[inline(always)]
+    pub(super) fn next_step_key_here<const PLAIN: bool>(&self, cpu: CpuId, task: TaskId) -> Key {
+        if PLAIN {
+            return Key::new(self.now_ns.saturating_add(self.runs[task.index()].remaining_ns), CLASS_OP);
+        }
         let needs_ns = self.time_for(cpu.0, self.runs[task.index()].remaining_ns);
         let due_ns = self.now_ns.saturating_add(needs_ns);
         let ends_ns = if self.costly { self.call_ends_ns[cpu.index()] } else { u64::MAX };
