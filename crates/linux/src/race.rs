@@ -10,11 +10,11 @@
 //! resume(cpu0) -> User(t3)       the read is made now
 //! ```
 
-use std::ffi::{CStr, c_char};
+use std::ffi::{CStr, c_char, c_void};
 
 use schedlab_units::CpuId;
 
-const VERSION: u32 = 5;
+const VERSION: u32 = 6;
 
 #[repr(C)]
 struct RaceCpu {
@@ -24,6 +24,7 @@ struct RaceCpu {
     late_at: u64,
     late: *const LateStore,
     nr_late: u64,
+    waits_for: *const c_void,
 }
 
 /// A store that others do not see yet (`linux/arch-warp/kernel/race_late.c`).
@@ -179,7 +180,7 @@ impl RaceControl {
     ///
     /// # Safety
     /// `race` is that function's result, and the kernel stays loaded.
-    pub(crate) unsafe fn new(race: *mut std::ffi::c_void, nr_cpus: u32) -> Option<RaceControl> {
+    pub(crate) unsafe fn new(race: *mut c_void, nr_cpus: u32) -> Option<RaceControl> {
         let race = race.cast::<Race>();
         // SAFETY: version and sizes are the first words in every version.
         let fits = unsafe {
@@ -209,6 +210,7 @@ impl RaceControl {
             unsafe {
                 ((*c).at, (*c).stop_at, (*c).must_at) = (0, u64::MAX, u64::MAX);
                 ((*c).late_at, (*c).late, (*c).nr_late) = (u64::MAX, std::ptr::null(), 0);
+                (*c).waits_for = std::ptr::null();
             };
         }
         // SAFETY: the table is valid; nothing runs.
@@ -317,6 +319,16 @@ impl RaceControl {
     /// The same when all CPUs are at rest and the scenario is over: what is given back at last has been.
     pub fn check_end(&self) -> Option<String> {
         self.ask(2)
+    }
+
+    /// CPUs that spin for each other's locks: who waits for whom.
+    pub fn deadlock(&self) -> Option<String> {
+        self.ask(3)
+    }
+
+    /// A CPU that spins for a lock, and who has it.
+    pub fn spinner(&self) -> Option<String> {
+        self.ask(4)
     }
 
     fn ask(&self, when: u32) -> Option<String> {

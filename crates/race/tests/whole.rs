@@ -166,6 +166,7 @@ fn bugs_are_found_and_their_schedules_repeat() {
         ("push-rt-unchecked", "rt-push", "", Strategy::Mix),
         ("state-before-lock", "wakeup", "is runnable and on no queue", Strategy::Pos),
         ("distribute-unlocked", "bandwidth3", "a group's time grew", Strategy::Pos),
+        ("double-lock-order", "class-dl", "waits for a lock of cpu1's queue, which cpu1 has", Strategy::Mix),
     ] {
         let plan = Plan { strategy, ..plan(seeded, 1000) };
         let scenario = scenario(scenario_name);
@@ -448,6 +449,7 @@ fn edits_mend_what_5_10_shows() {
         (300, 1),
         "is idle, and 1 of its tasks could run",
     );
+    is_mended("5.10", "workers-bound", "hotplug-partition", (100, 1), "process_one_work");
     is_mended("5.10", "off-cpu-turns-free", "hotplug-dl-held", (1000, 1), "set_task_cpu");
 }
 

@@ -933,13 +933,17 @@ static const char *warp_check_rest(bool at_end)
 	return why;
 }
 
-/* at_rest: 1, every CPU is; 2, and the scenario is over */
+/* at_rest: 1, every CPU is; 2, and the scenario is over; 3: some CPU spins for ever; 4: and no two do for each other */
 const char *warp_race_check(unsigned int at_rest)
 {
 	struct task_struct *g, *p;
 	const char *why = NULL;
 	int cpu, other;
 
+	if (at_rest == 3)
+		return warp_race_deadlock();
+	if (at_rest == 4)
+		return warp_race_spinner();
 	/* what is late is ordered by locks that readers here do not take: asked once it is seen */
 	if (warp_race_nr_late)
 		return NULL;

@@ -18,6 +18,7 @@ struct warp_race_cpu {
 	unsigned long long late_at;	/* kernel: the next point that may concern late stores; 0: each; ~0: none */
 	const struct warp_race_choice *late;	/* simulator: in order; the kernel takes them one by one */
 	unsigned long long nr_late;
+	const arch_spinlock_t *waits_for;	/* kernel: the lock that the CPU spins for; NULL: none */
 };
 
 /* race_late.c: what a point means for the late stores of this CPU, and whether its store is late */

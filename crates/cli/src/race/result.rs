@@ -91,6 +91,14 @@ pub(super) fn report(
             }
             step.now(format!("shrinking: {}", finding.text));
             let shrunk = plan.shrink(finding).map_err(fault)?;
+            // a livelock may have shown as another one
+            if let Some(first) = reported.iter_mut().find(|t| t.finding.is_same(&shrunk)) {
+                match first.scenario == explored.scenario {
+                    true => first.finding.times += finding.times,
+                    false => first.also.push((explored.scenario.clone(), finding.times)),
+                }
+                continue;
+            }
             // a whole scheduler's schedule says so itself: without a late store the finding is not shown
             let is_late = |choice: &Choice| matches!(choice.what, ChoiceKind::Late(_));
             let weak_only = match plan.compiled.is_whole() {

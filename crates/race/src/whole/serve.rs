@@ -393,16 +393,28 @@ fn without_numbers(line: &str) -> String {
     format!("WARNING at {place} {function}").trim_end().to_owned()
 }
 
-/// A loop that time would end, without the CPU and the number of records: it is the same on every CPU.
-fn endless(reason: String) -> String {
-    match reason.split_once(" records at one instant: ") {
-        Some((_, what)) => what.split(" (").next().unwrap_or(what).to_owned(),
-        None => reason,
+/// A loop that time would end, without the CPU and the number of records: it is the same on every CPU. `None`: it is
+/// something else.
+fn endless(reason: &str) -> Option<String> {
+    let (_, what) = reason.split_once(" records at one instant: ")?;
+    Some(what.split(" (").next().unwrap_or(what).to_owned())
+}
+
+/// What it means that events at one instant do not come to an end.
+fn stuck(reason: String, control: &RaceControl) -> (&'static str, String) {
+    match control.deadlock() {
+        Some(who) => ("deadlock", who),
+        // (who waits for a lock of a CPU in such a loop is not what is wrong)
+        None => ("livelock", endless(&reason).or_else(|| control.spinner()).unwrap_or(reason)),
     }
 }
 
 /// What the machine's end means as a finding.
-fn judge(outcome: &Outcome, new_warnings: &[String]) -> Option<(&'static str, String)> {
+fn judge(
+    outcome: &Outcome,
+    new_warnings: &[String],
+    control: &RaceControl,
+) -> Option<(&'static str, String)> {
     let end = || match &outcome.end {
         End::AllDone | End::Duration => None,
         End::Deadlock(waits) => {
@@ -416,7 +428,7 @@ fn judge(outcome: &Outcome, new_warnings: &[String]) -> Option<(&'static str, St
             let first = reason.lines().next().unwrap_or_default().to_owned();
             Some(match kind {
                 FaultKind::Panic => ("crash", first),
-                FaultKind::Livelock => ("livelock", endless(first)),
+                FaultKind::Livelock => stuck(first, control),
                 FaultKind::LostTask => ("lost_wakeup", first),
                 _ => ("invariant", first),
             })
@@ -709,6 +721,9 @@ impl Server<'_> {
     }
 
     /// Each stop and late store in turn is left out, and made as simple as it can be.
+    ///
+    /// A livelock of turns that were drawn may show as another one: only so many turns are kept, so that CPUs which
+    /// looked at each other for ever may each look for ever at what does not change.
     fn shrink(
         &mut self,
         control: &RaceControl,
@@ -716,6 +731,7 @@ impl Server<'_> {
         kind: &str,
         text: &str,
     ) -> Result<Turned, String> {
+        let (mut kind, mut text) = (kind.to_owned(), text.to_owned());
         let mut last = None;
         let mut at = 0;
         // many are left out together first
@@ -749,9 +765,16 @@ impl Server<'_> {
             }
             let watch = Watch::races(kind == "race");
             let Some(verdict) = self.next(control, watch, &fewer)? else { return Ok(Turned::Child(fewer)) };
-            let again = self.found(verdict, 0, &fewer).into_iter().find(|f| f.kind == kind && f.text == text);
+            let is_stuck = |kind: &str| matches!(kind, "livelock" | "deadlock");
+            let again = self.found(verdict, 0, &fewer).into_iter().find(|f| match last {
+                None if kind == "livelock" => is_stuck(&f.kind),
+                _ => f.kind == kind && f.text == text,
+            });
             match again {
-                Some(found) => (best, last) = (fewer, Some(found)),
+                Some(found) => {
+                    (kind, text) = (found.kind.clone(), found.text.clone());
+                    (best, last) = (fewer, Some(found));
+                }
                 None if last.is_none() => {
                     return Err(
                         "the schedule does not show its finding again; run with the seed that found it"
@@ -827,7 +850,7 @@ impl Explorer<Server<'_>> {
         let is_at_rest = self.is_at_rest();
         let server = self.fork_mut();
         if !server.is_child {
-            if let Some((kind, text)) = judge(&outcome, &[]) {
+            if let Some((kind, text)) = judge(&outcome, &[], &control) {
                 server.page.wrong(kind, &text, &sites);
                 // SAFETY: whoever waits for this process answers.
                 unsafe { libc::_exit(0) };
@@ -837,7 +860,7 @@ impl Explorer<Server<'_>> {
                 server.job.name
             ));
         }
-        let mut wrong = judge(&outcome, &warnings[warned..]);
+        let mut wrong = judge(&outcome, &warnings[warned..], &control);
         if wrong.is_none() && server.watch == Watch::Races {
             server.page.points[63] = control.traced();
             let races = hb::races(server.events(), PAIRS);
@@ -911,8 +934,8 @@ mod tests {
     fn a_loop_at_one_instant_is_the_same_on_every_cpu() {
         let reason =
             "cpu1 logs more than 1000576 records at one instant: a loop inside the kernel (linux/NOTES.md)";
-        assert_eq!(endless(reason.into()), "a loop inside the kernel");
-        assert_eq!(endless("cpu0 spins".into()), "cpu0 spins");
+        assert_eq!(endless(reason).as_deref(), Some("a loop inside the kernel"));
+        assert_eq!(endless("cpu0 spins"), None);
     }
 
     #[test]

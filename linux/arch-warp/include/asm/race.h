@@ -35,6 +35,8 @@
 /* what: the kind, and the access's size << 8 */
 void warp_race_point(unsigned int what, const volatile void *address);
 void warp_race_says(unsigned int what, const volatile void *address);
+/* this CPU spins until the lock is free, or has it: NULL (kernel/race_locks.c) */
+void warp_race_spins(const void *lock);
 /* an atomic operation without a result, and what it does: it may be late (kernel/race_late.c) */
 void warp_race_relaxed(unsigned int what, const volatile void *address, unsigned int op, unsigned long value);
 #define WARP_RACE_WHAT(kind, p) ((kind) | (unsigned int)sizeof(*(p)) << 8)

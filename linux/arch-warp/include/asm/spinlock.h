@@ -26,10 +26,11 @@ bool warp_race_in_user(int cpu);
 #ifdef CONFIG_WARP_RACE
 static __always_inline int arch_spin_trylock(arch_spinlock_t *l)
 {
-	unsigned int was = 1;
+	unsigned int was = 0;
 
 	WARP_RACE_POINT(WARP_POINT_LOCK, &l->locked);
-	asm volatile("xchg %0,%1" : "+r"(was), "+m"(l->locked) : : "memory");
+	/* a lock that is held keeps whose it is */
+	asm volatile("lock cmpxchg %2,%1" : "+a"(was), "+m"(l->locked) : "r"(1U) : "memory", "cc");
 	if (!was)
 		WARP_RACE_SAYS(WARP_SAYS_LOCKED, l);
 	return !was;
@@ -59,8 +60,20 @@ static __always_inline void arch_spin_unlock(arch_spinlock_t *l)
 #endif
 static __always_inline void arch_spin_lock(arch_spinlock_t *l)
 {
+#ifdef CONFIG_WARP_RACE
+	bool waited = false;
+
+	while (unlikely(!arch_spin_trylock(l))) {
+		warp_race_spins(l);
+		waited = true;
+		cpu_relax();
+	}
+	if (unlikely(waited))
+		warp_race_spins(NULL);
+#else
 	while (unlikely(!arch_spin_trylock(l)))
 		cpu_relax();
+#endif
 }
 #include <asm/qrwlock.h>
 #endif
