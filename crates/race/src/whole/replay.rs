@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use schedlab_linux::layout::Placed;
 use schedlab_linux::race::{LATE, RaceEvent, SAYS_LOCKED, SAYS_RELEASE, SAYS_SEEN};
+use schedlab_machine::kernel::PointKind;
 
 use super::hb::{ByAddress, bytes};
 use super::order::Stop;
@@ -26,6 +27,8 @@ pub(super) struct Places {
     pub(super) object: usize,
     pub(super) object_len: usize,
 }
+
+const TRIES_LOCK: u8 = PointKind::Lock as u8;
 
 /// `crates/linux/src/memory.rs`.
 const RAM: usize = 0x0100_0000_0000;
@@ -136,9 +139,31 @@ impl Lateness {
     }
 }
 
+/// Whether a story has a line for it.
+fn is_line(event: &RaceEvent) -> bool {
+    event.is_point() || matches!(event.what(), SAYS_LOCKED | SAYS_SEEN)
+}
+
+/// Marks who tries a lock once more, and has come to no other point since it last tried it.
+fn tried_again(events: &[RaceEvent]) -> Vec<bool> {
+    let mut tries: BTreeMap<u16, u64> = BTreeMap::new();
+    let again = |event: &RaceEvent| match event.what() {
+        TRIES_LOCK => tries.insert(event.cpu, event.address) == Some(event.address),
+        what => {
+            if what == SAYS_LOCKED || event.is_point() {
+                tries.remove(&event.cpu);
+            }
+            false
+        }
+    };
+    events.iter().map(again).collect()
+}
+
 /// Marks what is shown: the events around the stops, those around a race's accesses, else the last ones; late stores,
-/// and who misses them. What others do while a CPU stands is shown from the stop on, up to a bound.
+/// and who misses them. What others do while a CPU stands is shown from the stop on, up to a bound. A CPU that spins for
+/// a lock is shown to try it once.
 fn shown(events: &[RaceEvent], around: &Around<'_>, late: &Lateness) -> Vec<bool> {
+    let mut again = tried_again(events);
     let mut shown = vec![false; events.len()];
     let mut mark = |from: usize, to: usize| shown[from..to.min(events.len())].fill(true);
     for n in late.stores.iter().chain(late.misses.keys()) {
@@ -150,6 +175,7 @@ fn shown(events: &[RaceEvent], around: &Around<'_>, late: &Lateness) -> Vec<bool
         // its event is noted when the CPU goes on again: what comes before it in the list are the others' doings
         let at = |e: &RaceEvent| u32::from(e.cpu) == stop.cpu && u64::from(e.at) == stop.at && is_point(e);
         let Some(resumed) = events.iter().position(at) else { continue };
+        again[resumed] = false;
         let stood = events[..resumed]
             .iter()
             .rposition(|e| u32::from(e.cpu) == stop.cpu)
@@ -163,9 +189,12 @@ fn shown(events: &[RaceEvent], around: &Around<'_>, late: &Lateness) -> Vec<bool
                 mark(at.saturating_sub(BEFORE), at + BEFORE);
             }
         }
-        None => mark(events.len().saturating_sub(LAST), events.len()),
+        None => {
+            let mut last = (0..events.len()).rev().filter(|n| !again[*n] && is_line(&events[*n]));
+            mark(last.nth(LAST - 1).unwrap_or(0), events.len());
+        }
     }
-    shown
+    shown.iter().zip(again).map(|(is_shown, again)| *is_shown && !again).collect()
 }
 
 /// Which locks each CPU holds, and what a story says of that: what is not shown takes and gives locks, too.
@@ -216,7 +245,6 @@ pub(super) fn tell(
         happened: Happened::Note { text },
     };
     let (mut gap, mut holding) = (0u64, Holding::default());
-    let is_line = |event: &RaceEvent| is_point(event) || matches!(event.what(), SAYS_LOCKED | SAYS_SEEN);
     for (n, (event, is_shown)) in events.iter().zip(&shown).enumerate() {
         let locks = holding.before(event, *is_shown && is_line(event));
         if !is_line(event) {
@@ -263,6 +291,9 @@ pub(super) fn tell(
         let name = places.name(value, placed).or_else(|| places.distance(value));
         done.names.extend(name.map(|name| (value, name)));
     }
+    if let (1.., Some(last)) = (gap, events.last()) {
+        done.events.push(note(last, 0, format!("... {gap} points")));
+    }
     done.names.sort();
     done.names.dedup();
 }
@@ -282,7 +313,7 @@ fn as_story(event: &RaceEvent, text_start: u64, name: Option<&str>) -> Event {
     let happened = match event.what() {
         1 if event.kind & LATE != 0 => Happened::Note { text: format!("atomic{at}, late") },
         1 => Happened::Note { text: format!("atomic{at}") },
-        2 => Happened::Note { text: format!("tries the lock{at}") },
+        TRIES_LOCK => Happened::Note { text: format!("tries the lock{at}") },
         3 => Happened::Unlock { address },
         4 => Happened::Note { text: "interrupts are on".into() },
         5 => access(false, false),
@@ -335,5 +366,22 @@ mod tests {
         far.extend((0..200).map(|at| event(1, 4 + at, 0x300, 7)));
         let shown = shown(&far, &Around { stops: &[], race: None }, &Lateness::of(&far));
         assert!(shown[..8].iter().all(|shown| *shown) && !shown[20], "a store and its misses are shown");
+    }
+
+    #[test]
+    fn a_cpu_that_spins_for_a_lock_tries_it_once() {
+        let mut events = vec![event(0, 1, 0x500, TRIES_LOCK), event(0, 1, 0x500, SAYS_LOCKED)];
+        events.push(event(0, 2, 0x600, TRIES_LOCK));
+        for at in 1..500 {
+            events.push(event(1, at, 0x500, TRIES_LOCK));
+            events.push(event(0, 2 + at, 0x600, TRIES_LOCK));
+        }
+        let shown_of = |stops: &[Stop]| {
+            let shown = shown(&events, &Around { stops, race: None }, &Lateness::default());
+            shown.iter().enumerate().filter_map(|(n, shown)| shown.then_some(n)).collect::<Vec<_>>()
+        };
+        assert_eq!(shown_of(&[]), [0, 1, 2, 3], "both CPUs' first tries");
+        let stop = Stop::new(1, 400, schedlab_units::Span::ZERO);
+        assert_eq!(shown_of(&[stop]), [0, 1, 2, 3, 801], "and where one stood");
     }
 }
