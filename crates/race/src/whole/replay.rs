@@ -263,7 +263,7 @@ pub(super) fn tell(
             });
         }
         if gap > 0 {
-            done.events.push(note(event, 0, format!("... {gap} points")));
+            done.events.push(note(event, 0, left_out(gap)));
             gap = 0;
         }
         if let Some(stop) = stops
@@ -292,10 +292,14 @@ pub(super) fn tell(
         done.names.extend(name.map(|name| (value, name)));
     }
     if let (1.., Some(last)) = (gap, events.last()) {
-        done.events.push(note(last, 0, format!("... {gap} points")));
+        done.events.push(note(last, 0, left_out(gap)));
     }
     done.names.sort();
     done.names.dedup();
+}
+
+fn left_out(points: u64) -> String {
+    format!("... {points} point{}", if points == 1 { "" } else { "s" })
 }
 
 fn as_story(event: &RaceEvent, text_start: u64, name: Option<&str>) -> Event {
