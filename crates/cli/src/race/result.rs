@@ -8,7 +8,7 @@ use schedlab_race::compile::Compiled;
 use schedlab_race::explore::{Explored, Finding, Plan};
 use schedlab_race::study::{self, Explained};
 use schedlab_race::whole::known::KnownRace;
-use schedlab_race::{Choice, ChoiceKind, MemoryModel, Scenario};
+use schedlab_race::{Choice, ChoiceKind, MemoryModel, RaceError, Scenario};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,10 +17,26 @@ use std::time::Duration;
 struct ReportedFinding {
     finding: Finding,
     scenario: String,
-    file: Option<PathBuf>,
+    /// What repeats it, once it is written; or why nothing does.
+    file: Repeats,
     weak_only: bool,
     /// Other scenarios, or places, that show the same, and how often.
     also: Vec<(String, u64)>,
+}
+
+impl ReportedFinding {
+    fn file(&self) -> Option<String> {
+        match &self.file {
+            Repeats::File(file) => Some(file.display().to_string()),
+            _ => None,
+        }
+    }
+}
+
+enum Repeats {
+    NotYet,
+    File(PathBuf),
+    Nothing(String),
 }
 
 /// What is found in unmodified kernels, and does no harm.
@@ -90,7 +106,12 @@ pub(super) fn report(
                 continue;
             }
             step.now(format!("shrinking: {}", finding.text));
-            let shrunk = plan.shrink(finding).map_err(fault)?;
+            // one that is not shown again is no reason to keep the others back
+            let (shrunk, repeats) = match plan.shrink(finding) {
+                Ok(shrunk) => (shrunk, Repeats::NotYet),
+                Err(RaceError::Refused(why)) => (finding.clone(), Repeats::Nothing(why)),
+                Err(error) => return Err(fault(error)),
+            };
             // a livelock may have shown as another one
             if let Some(first) = reported.iter_mut().find(|t| t.finding.is_same(&shrunk)) {
                 match first.scenario == explored.scenario {
@@ -108,7 +129,7 @@ pub(super) fn report(
             reported.push(ReportedFinding {
                 finding: shrunk,
                 scenario: explored.scenario.clone(),
-                file: None,
+                file: repeats,
                 weak_only,
                 also: Vec::new(),
             });
@@ -119,9 +140,12 @@ pub(super) fn report(
     }
     drop(step);
     for (n, reported) in reported.iter_mut().enumerate() {
-        reported.file = Some(write(args, plan, &reported.finding, n + 1)?);
+        if matches!(reported.file, Repeats::NotYet) {
+            reported.file = Repeats::File(write(args, plan, &reported.finding, n + 1)?);
+        }
     }
-    if let (Some(path), Some(first)) = (&args.html, reported.first()) {
+    let first = reported.iter().find(|t| matches!(t.file, Repeats::File(_)));
+    if let (Some(path), Some(first)) = (&args.html, first) {
         let (_, story) = plan
             .replay(&first.finding.scenario, &first.finding.choices, &first.finding.text)
             .map_err(fault)?;
@@ -172,7 +196,7 @@ fn as_json(
             "kind": f.kind, "text": f.text, "scenario": t.scenario,
             "first_schedule": f.first_schedule, "times": f.times,
             "sites": f.sites, "preemptions": f.preemptions, "choices": f.choices.len(),
-            "schedule": t.file.as_ref().map(|p| p.display().to_string()), "weak_only": t.weak_only,
+            "schedule": t.file(), "weak_only": t.weak_only,
             "also": t.also.iter().map(|(name, times)| json!({"scenario": name, "times": times})).collect::<Vec<_>>(),
         })
     });
@@ -272,7 +296,10 @@ fn text(
             f.times,
             label(&t.scenario),
             f.first_schedule,
-            shrunk_to(f, compiled.is_whole()),
+            match t.file {
+                Repeats::Nothing(_) => "not shrunk".to_owned(),
+                _ => shrunk_to(f, compiled.is_whole()),
+            },
         ));
         f.sites.iter().for_each(|site| text.push_str(&format!("     at {site}\n")));
         let also: Vec<String> =
@@ -280,8 +307,10 @@ fn text(
         if !also.is_empty() {
             text.push_str(&format!("   the same also in {}\n", also.join(", ")));
         }
-        if let Some(file) = &t.file {
-            text.push_str(&format!("   schedlab race --replay {}\n", file.display()));
+        match &t.file {
+            Repeats::File(file) => text.push_str(&format!("   schedlab race --replay {}\n", file.display())),
+            Repeats::Nothing(why) => text.push_str(&format!("   {why}\n")),
+            Repeats::NotYet => {}
         }
     }
     for (e, times) in explained {

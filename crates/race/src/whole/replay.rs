@@ -160,8 +160,8 @@ fn tried_again(events: &[RaceEvent]) -> Vec<bool> {
 }
 
 /// Marks what is shown: the events around the stops, those around a race's accesses, else the last ones; late stores,
-/// and who misses them. What others do while a CPU stands is shown from the stop on, up to a bound. A CPU that spins for
-/// a lock is shown to try it once.
+/// and who misses them. What others do while a CPU stands is shown from the stop on, up to a bound. Who spins for a
+/// lock is shown to try it once.
 fn shown(events: &[RaceEvent], around: &Around<'_>, late: &Lateness) -> Vec<bool> {
     let mut again = tried_again(events);
     let mut shown = vec![false; events.len()];
