@@ -84,6 +84,9 @@ pub enum RaceError {
         /// What there is.
         known: String,
     },
+    /// A schedule of a whole scheduler does not repeat.
+    #[error("the schedule does not show its finding again; a search with its seed does")]
+    NotAgain,
     /// The target cannot be compiled.
     #[error("{what} cannot be compiled:\n{text}")]
     Compile {

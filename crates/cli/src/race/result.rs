@@ -17,7 +17,7 @@ use std::time::Duration;
 struct ReportedFinding {
     finding: Finding,
     scenario: String,
-    /// What repeats it, once it is written; or why nothing does.
+    /// What repeats it, once that is written.
     file: Repeats,
     weak_only: bool,
     /// Other scenarios, or places, that show the same, and how often.
@@ -36,7 +36,7 @@ impl ReportedFinding {
 enum Repeats {
     NotYet,
     File(PathBuf),
-    Nothing(String),
+    Nothing,
 }
 
 /// What is found in unmodified kernels, and does no harm.
@@ -109,7 +109,7 @@ pub(super) fn report(
             // one that is not shown again is no reason to keep the others back
             let (shrunk, repeats) = match plan.shrink(finding) {
                 Ok(shrunk) => (shrunk, Repeats::NotYet),
-                Err(RaceError::Refused(why)) => (finding.clone(), Repeats::Nothing(why)),
+                Err(RaceError::NotAgain) => (finding.clone(), Repeats::Nothing),
                 Err(error) => return Err(fault(error)),
             };
             // a livelock may have shown as another one
@@ -297,7 +297,7 @@ fn text(
             label(&t.scenario),
             f.first_schedule,
             match t.file {
-                Repeats::Nothing(_) => "not shrunk".to_owned(),
+                Repeats::Nothing => "not shrunk".to_owned(),
                 _ => shrunk_to(f, compiled.is_whole()),
             },
         ));
@@ -309,7 +309,7 @@ fn text(
         }
         match &t.file {
             Repeats::File(file) => text.push_str(&format!("   schedlab race --replay {}\n", file.display())),
-            Repeats::Nothing(why) => text.push_str(&format!("   {why}\n")),
+            Repeats::Nothing => text.push_str(&format!("   {}\n", RaceError::NotAgain)),
             Repeats::NotYet => {}
         }
     }

@@ -197,7 +197,7 @@ impl Plan {
             text: finding.told_as.clone(),
         };
         let mut done = ask(&self.whole_job(&finding.scenario, task))?;
-        let Some(found) = done.findings.pop() else { return Ok(finding.clone()) };
+        let found = done.findings.pop().ok_or(RaceError::NotAgain)?;
         let shrunk = self.finding(found, &finding.scenario);
         Ok(Finding { first_schedule: finding.first_schedule, times: finding.times, ..shrunk })
     }
