@@ -723,8 +723,8 @@ impl Server<'_> {
     /// Each stop and late store in turn is left out, and made as simple as it can be.
     ///
     /// A livelock of turns that were drawn may show as another one: only so many turns are kept, so that CPUs which
-    /// looked at each other for ever may each look for ever at what does not change. A schedule that shows nothing of the
-    /// kind leaves nothing found.
+    /// looked at each other for ever may each look for ever at what does not change. A schedule that shows nothing
+    /// of the kind leaves nothing found.
     fn shrink(
         &mut self,
         control: &RaceControl,
