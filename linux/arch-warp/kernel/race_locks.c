@@ -6,7 +6,7 @@
  *	cpu1	has that, spins for the one of cpu0's		they wait for each other
  *
  * A lock that is held has its CPU's number in it, plus 1 (warp_race_says()). Falsified by a lock that one CPU takes and
- * another gives: none is such a one. Mutexes and rwlocks are not asked about: who waits for those is not found to spin here.
+ * another gives: none is such a one. Spin locks alone are asked about: for which mutex or rwlock a CPU waits is not said.
  */
 #include <linux/cpuset.h>
 #include <linux/mmu_context.h>

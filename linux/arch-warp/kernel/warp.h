@@ -51,10 +51,10 @@ const char *warp_race_all_state(void);
 const char *warp_race_rest_state(bool at_end);
 /* race_waits.c: who waits for a mutex; CPUs that idle beside tasks */
 const char *warp_race_task_waits(struct task_struct *p, bool at_rest);
-/* race_locks.c */
+const char *warp_race_idle_beside(void);
+/* race_locks.c: CPUs that spin for each other's locks; one that spins for a lock which another does not give */
 const char *warp_race_deadlock(void);
 const char *warp_race_spinner(void);
-const char *warp_race_idle_beside(void);
 /* race_load.c: fair queues' averages, at the end of a scenario; a CPU is about to stand, and goes on */
 const char *warp_race_load(void);
 void warp_race_stands(bool goes_on);

@@ -17,26 +17,13 @@ use std::time::Duration;
 struct ReportedFinding {
     finding: Finding,
     scenario: String,
-    /// What repeats it, once that is written.
-    file: Repeats,
+    /// Whether its schedule shows it again.
+    repeats: bool,
+    /// That schedule, once it is written.
+    file: Option<PathBuf>,
     weak_only: bool,
     /// Other scenarios, or places, that show the same, and how often.
     also: Vec<(String, u64)>,
-}
-
-impl ReportedFinding {
-    fn file(&self) -> Option<String> {
-        match &self.file {
-            Repeats::File(file) => Some(file.display().to_string()),
-            _ => None,
-        }
-    }
-}
-
-enum Repeats {
-    NotYet,
-    File(PathBuf),
-    Nothing,
 }
 
 /// What is found in unmodified kernels, and does no harm.
@@ -108,8 +95,8 @@ pub(super) fn report(
             step.now(format!("shrinking: {}", finding.text));
             // one that is not shown again is no reason to keep the others back
             let (shrunk, repeats) = match plan.shrink(finding) {
-                Ok(shrunk) => (shrunk, Repeats::NotYet),
-                Err(RaceError::NotAgain) => (finding.clone(), Repeats::Nothing),
+                Ok(shrunk) => (shrunk, true),
+                Err(RaceError::NotAgain) => (finding.clone(), false),
                 Err(error) => return Err(fault(error)),
             };
             // a livelock may have shown as another one
@@ -129,7 +116,8 @@ pub(super) fn report(
             reported.push(ReportedFinding {
                 finding: shrunk,
                 scenario: explored.scenario.clone(),
-                file: repeats,
+                repeats,
+                file: None,
                 weak_only,
                 also: Vec::new(),
             });
@@ -140,11 +128,11 @@ pub(super) fn report(
     }
     drop(step);
     for (n, reported) in reported.iter_mut().enumerate() {
-        if matches!(reported.file, Repeats::NotYet) {
-            reported.file = Repeats::File(write(args, plan, &reported.finding, n + 1)?);
+        if reported.repeats {
+            reported.file = Some(write(args, plan, &reported.finding, n + 1)?);
         }
     }
-    let first = reported.iter().find(|t| matches!(t.file, Repeats::File(_)));
+    let first = reported.iter().find(|t| t.repeats);
     if let (Some(path), Some(first)) = (&args.html, first) {
         let (_, story) = plan
             .replay(&first.finding.scenario, &first.finding.choices, &first.finding.text)
@@ -196,7 +184,7 @@ fn as_json(
             "kind": f.kind, "text": f.text, "scenario": t.scenario,
             "first_schedule": f.first_schedule, "times": f.times,
             "sites": f.sites, "preemptions": f.preemptions, "choices": f.choices.len(),
-            "schedule": t.file(), "weak_only": t.weak_only,
+            "schedule": t.file.as_ref().map(|p| p.display().to_string()), "weak_only": t.weak_only,
             "also": t.also.iter().map(|(name, times)| json!({"scenario": name, "times": times})).collect::<Vec<_>>(),
         })
     });
@@ -296,9 +284,9 @@ fn text(
             f.times,
             label(&t.scenario),
             f.first_schedule,
-            match t.file {
-                Repeats::Nothing => "not shrunk".to_owned(),
-                _ => shrunk_to(f, compiled.is_whole()),
+            match t.repeats {
+                true => shrunk_to(f, compiled.is_whole()),
+                false => "not shrunk".to_owned(),
             },
         ));
         f.sites.iter().for_each(|site| text.push_str(&format!("     at {site}\n")));
@@ -308,9 +296,8 @@ fn text(
             text.push_str(&format!("   the same also in {}\n", also.join(", ")));
         }
         match &t.file {
-            Repeats::File(file) => text.push_str(&format!("   schedlab race --replay {}\n", file.display())),
-            Repeats::Nothing => text.push_str(&format!("   {}\n", RaceError::NotAgain)),
-            Repeats::NotYet => {}
+            Some(file) => text.push_str(&format!("   schedlab race --replay {}\n", file.display())),
+            None => text.push_str(&format!("   {}\n", RaceError::NotAgain)),
         }
     }
     for (e, times) in explained {

@@ -75,6 +75,7 @@ unsigned long warp_pcp_or(volatile void *p, unsigned int size, unsigned long val
 unsigned long warp_pcp_cmpxchg(volatile void *p, unsigned int size, unsigned long old, unsigned long new);
 #else
 static inline void warp_race_interrupted(void) { }
+static inline void warp_race_spins(const void *lock) { }
 #define WARP_RACE_SEEN() do { } while (0)
 #define WARP_RACE_SEEN_IF_LATE() do { } while (0)
 #endif

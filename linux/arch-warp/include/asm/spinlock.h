@@ -60,7 +60,6 @@ static __always_inline void arch_spin_unlock(arch_spinlock_t *l)
 #endif
 static __always_inline void arch_spin_lock(arch_spinlock_t *l)
 {
-#ifdef CONFIG_WARP_RACE
 	bool waited = false;
 
 	while (unlikely(!arch_spin_trylock(l))) {
@@ -70,10 +69,6 @@ static __always_inline void arch_spin_lock(arch_spinlock_t *l)
 	}
 	if (unlikely(waited))
 		warp_race_spins(NULL);
-#else
-	while (unlikely(!arch_spin_trylock(l)))
-		cpu_relax();
-#endif
 }
 #include <asm/qrwlock.h>
 #endif
