@@ -388,7 +388,11 @@ pub fn edited(bug: &Bug, source: &Path) -> Result<BTreeMap<PathBuf, String>, Bug
     edited_by(&bug.name, &bug.edits, source)
 }
 
-fn edited_by(name: &str, edits: &[Edit], source: &Path) -> Result<BTreeMap<PathBuf, String>, BugError> {
+/// The files of a tree that these edits change, as they leave them, by their names from the top.
+///
+/// # Errors
+/// A file cannot be read; an edit's old text is not there exactly once.
+pub fn edited_by(name: &str, edits: &[Edit], source: &Path) -> Result<BTreeMap<PathBuf, String>, BugError> {
     let mut files: BTreeMap<PathBuf, String> = BTreeMap::new();
     for (number, edit) in edits.iter().enumerate().map(|(i, e)| (i + 1, e)) {
         let file = PathBuf::from(&edit.file);

@@ -18,6 +18,7 @@ use std::process::{Command, Stdio};
 
 use schedlab_linux::BuiltKernel;
 use schedlab_linux::build::{self, Origin};
+use schedlab_stdx::aside;
 use schedlab_stdx::limits::{SOURCE_BYTES_MAX, read_bytes, read_text};
 use sha2::{Digest, Sha256};
 
@@ -70,6 +71,9 @@ pub struct Compiled {
     pub seeded: Option<Seeded>,
     /// Macros, of a C file.
     pub defines: Vec<String>,
+    /// Folders with the files that it was compiled from, the first one first. Where the compiler read them there may be
+    /// others by now. Empty: they are where it read them.
+    pub sources: Vec<PathBuf>,
     /// What an object that is built for one run lies in.
     #[doc(hidden)]
     pub keep: Option<std::sync::Arc<tempfile::TempDir>>,
@@ -225,20 +229,26 @@ impl<'a> KernelSource<'a> {
             source: (self.file.to_owned(), sum_of_file(&self.source)),
             seeded: seeded.cloned(),
             defines: Vec::new(),
+            sources: Vec::new(),
             keep: None,
         })
     }
 
     /// Compiles files of `linux/race` into `work`, each with these words more than the kernel's.
-    fn objects(&self, work: &Path, files: &[(&str, &[&str])]) -> Result<Vec<PathBuf>, RaceError> {
+    fn objects(
+        &self,
+        (work, compiled): (&Path, &Compiled),
+        files: &[(&str, &[&str])],
+    ) -> Result<Vec<PathBuf>, RaceError> {
+        let own = own_sources(&compiled.object).join(Path::new(self.file).parent().unwrap_or(Path::new("")));
         if let Some(text) = &self.edited {
-            write(&work.join(Path::new(self.file).file_name().unwrap_or_default()), text)?;
+            keep_sources(&compiled.object, &BTreeMap::from([(self.file.into(), text.clone())]))?;
         }
         let one = |(source, more): &(&str, &[&str])| {
             let object = work.join(format!("{source}.o"));
             let mut gcc = Command::new("gcc");
             gcc.current_dir(self.kernel.dir.join("build"));
-            for include in [work, &self.ours.join("include"), &self.ours] {
+            for include in [&own, work, &self.ours.join("include"), &self.ours] {
                 gcc.arg("-I").arg(include);
             }
             gcc.arg("-iquote").arg(self.kernel.dir.join("src/lib"));
@@ -274,7 +284,7 @@ pub fn kernel_target(
     let lacks = |error| lacking::named(error, name, source.file, &kernel.version);
     let mut objects = vec![hooks(work.path())?];
     let files: [(&str, &[&str]); 4] = [(&unit, &POINTS), (BITS, &POINTS), (&target, &[]), (SUPPORT, &[])];
-    objects.extend(source.objects(work.path(), &files).map_err(lacks)?);
+    objects.extend(source.objects((work.path(), &compiled), &files).map_err(lacks)?);
     let aside = work.path().join("target.so");
     link(&objects, &aside, name).map_err(lacks)?;
     fs::rename(&aside, &compiled.object).map_err(io("write", &compiled.object))?;
@@ -313,7 +323,7 @@ pub fn kernel_program(
     let mut objects = vec![runtime(work.path(), sanitized)?];
     let words = threads_words(sanitized);
     let files = [unit.as_str(), BITS, &hooks, SUPPORT].map(|file| (file, words.as_slice()));
-    objects.extend(source.objects(work.path(), &files).map_err(lacks)?);
+    objects.extend(source.objects((work.path(), &compiled), &files).map_err(lacks)?);
     let aside = work.path().join("program");
     link_program(&objects, &aside, name, sanitized).map_err(lacks)?;
     fs::rename(&aside, &compiled.object).map_err(io("write", &compiled.object))?;
@@ -348,6 +358,7 @@ pub fn own_program(path: &Path, defines: &[String], sanitized: bool) -> Result<C
         source: (path.display().to_string(), sum_of_file(&source)),
         seeded: None,
         defines: defines.to_vec(),
+        sources: Vec::new(),
         keep: Some(std::sync::Arc::new(dir)),
     })
 }
@@ -460,6 +471,7 @@ pub fn own_target(path: &Path, defines: &[String]) -> Result<Compiled, RaceError
         source: (path.display().to_string(), sum_of_file(&source)),
         seeded: None,
         defines: defines.to_vec(),
+        sources: Vec::new(),
         keep: Some(std::sync::Arc::new(dir)),
     })
 }
@@ -520,8 +532,44 @@ pub fn places(object: &Path, addresses: &[usize], frame: Frame) -> Vec<String> {
     }
 }
 
+/// Where the files of an object lie that were made for it alone: those that an edit changes.
+pub(crate) fn own_sources(object: &Path) -> PathBuf {
+    object.with_extension("src")
+}
+
+/// Writes files of an edited tree beside the object that is compiled from them.
+pub(crate) fn keep_sources(object: &Path, files: &BTreeMap<PathBuf, String>) -> Result<(), RaceError> {
+    for (name, text) in files {
+        let path = own_sources(object).join(name);
+        let is_there = fs::read(&path).is_ok_and(|old| old == text.as_bytes());
+        let dir = path.parent().unwrap_or(&path);
+        fs::create_dir_all(dir).map_err(io("create", dir))?;
+        // (somebody may be reading it)
+        if !is_there {
+            aside::write(&path, text.as_bytes()).map_err(io("write", &path))?;
+        }
+    }
+    Ok(())
+}
+
+/// The file that a compiler read as `path`: in the first of these folders that has one of its name.
+fn source_of(path: &str, sources: &[PathBuf]) -> PathBuf {
+    let below = |folder: &PathBuf| {
+        let mut rest = Path::new(path).components();
+        std::iter::from_fn(|| rest.next().map(|_| rest.as_path()))
+            .filter(|name| !name.as_os_str().is_empty())
+            .map(|name| folder.join(name))
+            .find(|file| file.is_file())
+    };
+    sources.iter().find_map(below).unwrap_or_else(|| PathBuf::from(path))
+}
+
 /// The same with what stands in that line, if its file can be read: `if (skip)`.
-pub(crate) fn places_and_text(object: &Path, addresses: &[usize], frame: Frame) -> Vec<(String, String)> {
+pub(crate) fn places_and_text(
+    (object, sources): (&Path, &[PathBuf]),
+    addresses: &[usize],
+    frame: Frame,
+) -> Vec<(String, String)> {
     let Some(said) = addressed(object, addresses).filter(|_| !addresses.is_empty()) else {
         return places(object, addresses, frame).into_iter().map(|place| (place, String::new())).collect();
     };
@@ -529,7 +577,7 @@ pub(crate) fn places_and_text(object: &Path, addresses: &[usize], frame: Frame) 
     let with_text = |placed: Placed<'_>| {
         let (path, line) = placed.file.rsplit_once(':').unwrap_or((placed.file, ""));
         let lines = files.entry(path.to_owned()).or_insert_with(|| {
-            let source = fs::read(path).unwrap_or_default();
+            let source = fs::read(source_of(path, sources)).unwrap_or_default();
             String::from_utf8_lossy(&source).lines().map(one_line).collect()
         });
         let number = line.parse::<usize>().ok().and_then(|line| line.checked_sub(1));

@@ -401,7 +401,8 @@ impl Plan {
         let mut codes: Vec<usize> = done.events.iter().map(|e| e.code).filter(|c| *c != 0).collect();
         codes.sort_unstable();
         codes.dedup();
-        let lines = places_and_text(&self.compiled.object, &codes, self.frame());
+        let files = (&*self.compiled.object, &*self.compiled.sources);
+        let lines = places_and_text(files, &codes, self.frame());
         let lines = codes.iter().copied().zip(lines).collect();
         let names = done.names.into_iter().collect();
         let mut story = Story::new(done.events, scenario.clone(), names, lines);

@@ -131,7 +131,7 @@ fn an_undone_fix_is_found_shrunk_and_named() {
         plan.schedule(&shrunk, Vec::new())
     );
     let (_, story) = plan.replay(&shrunk.scenario, &shrunk.choices, "").unwrap();
-    assert!(story.text().contains(" cpupri.c:"), "{}", story.text());
+    assert!(story.text().contains(" kernel/sched/cpupri.c:"), "{}", story.text());
 }
 
 #[test]

@@ -1,11 +1,12 @@
 //! A whole scheduler, as it is and with bugs. The kernel is built once, and one file of it for each bug.
 
 use schedlab_linux::BuiltKernel;
-use schedlab_linux::bugs::Edit;
+use schedlab_linux::bugs::{BugTree, Edit, edited_by};
 use schedlab_linux::build::{self, BuildOptions};
 use schedlab_race::compile::{self, Compiled};
 use schedlab_race::explore::{Explored, Finding, Plan};
 use schedlab_race::seeded::Seeded;
+use schedlab_race::story::Story;
 use schedlab_race::{ChoiceKind, MemoryModel, Scenario, Schedule, Strategy, whole};
 use schedlab_race::{seeded, study};
 
@@ -18,9 +19,13 @@ fn kernel_with(series: &str, flavours: &[&str], seeded: &str) -> Compiled {
     kernel_of(series, flavours, seeded.as_ref())
 }
 
+fn packaged(series: &str) -> BuiltKernel {
+    build::add(series, &BuildOptions::default(), &mut |_| {}).unwrap()
+}
+
 fn kernel_of(series: &str, flavours: &[&str], seeded: Option<&Seeded>) -> Compiled {
     let flavours: Vec<String> = flavours.iter().map(|f| (*f).to_owned()).collect();
-    let packaged = build::add(series, &BuildOptions::default(), &mut |_| {}).unwrap();
+    let packaged = packaged(series);
     let mut tree = |path: &std::path::Path, options: &BuildOptions| -> Result<BuiltKernel, _> {
         build::add_tree(path, options, &mut |_| {})
     };
@@ -157,6 +162,23 @@ fn points_go_with_other_flavours() {
     }
 }
 
+/// Beside each access in a file that the bug changes stands that file's line, as it was compiled.
+fn has_the_lines_of(story: &Story, compiled: &Compiled) {
+    let edits = &compiled.seeded.as_ref().unwrap().edits;
+    let files = edited_by("", edits, &packaged(&compiled.kernel.0).source).unwrap();
+    let mut shown = 0;
+    for row in story.rows() {
+        let Some((file, line)) = row.place.split(' ').next().and_then(|place| place.split_once(':')) else {
+            continue;
+        };
+        let Some(source) = files.get(std::path::Path::new(file)) else { continue };
+        let line = source.lines().nth(line.parse::<usize>().unwrap() - 1).unwrap().trim().replace('\t', " ");
+        assert!(line.starts_with(&row.text) && (line.is_empty() || !row.text.is_empty()), "{line}: {row:?}");
+        shown += 1;
+    }
+    assert!(shown > 0, "{}", story.text());
+}
+
 /// Found, shrunk, written, read, repeated in another process; and the unmodified kernel does not show it.
 #[test]
 fn bugs_are_found_and_their_schedules_repeat() {
@@ -179,11 +201,21 @@ fn bugs_are_found_and_their_schedules_repeat() {
         let read = Schedule::parse("f", &text).unwrap();
         assert_eq!(read.to_string(), text);
         let again = || plan.replay(&scenario, &read.choices, "").unwrap();
-        let ((first, one), (second, two)) = (again(), again());
+        let (first, one) = again();
+        // whoever builds the next bug meanwhile puts other files into the one tree
+        let tree = BugTree::wait(&packaged("6.12")).unwrap();
+        let old = std::fs::read_to_string(tree.path().join("kernel/sched/core.c")).unwrap();
+        let line = old.lines().next().unwrap().to_owned();
+        let edit =
+            Edit { file: "kernel/sched/core.c".into(), old, new: format!("{line}\n\n// another bug\n") };
+        tree.put("another", &[edit]).unwrap();
+        let (second, two) = again();
+        drop(tree);
         assert_eq!(first.as_ref().map(|f| &f.text), Some(&finding.text), "{seeded}");
         assert_eq!(first, second);
         assert_eq!(one.text(), two.text());
         assert!(one.text().contains("stood here"), "{}", one.text());
+        has_the_lines_of(&one, &plan.compiled);
         assert!(one.text().contains(" rq1.") || one.text().contains(" rq0."), "{}", one.text());
         assert!(["t0.", "t1.", "t2."].iter().any(|task| one.text().contains(task)), "{}", one.text());
     }

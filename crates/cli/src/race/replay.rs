@@ -193,8 +193,12 @@ fn debug(opened: &Opened, (commands, batch): (&[String], bool)) -> Result<()> {
     let start = |pid: u32| {
         let mut command = gdb::command(&gdb, batch);
         let first = if schedule.choices.is_empty() { "python to_first_point()" } else { "schedlab-next" };
-        command.arg("-p").arg(pid.to_string()).arg("-x").arg(&helper).args(["-ex", first]);
+        command.arg("-p").arg(pid.to_string()).arg("-x").arg(&helper);
         // a text in JSON is one in Python
+        if plan.compiled.is_whole() && !plan.compiled.sources.is_empty() {
+            command.arg("-ex").arg(format!("python sources({})", json!(plan.compiled.sources)));
+        }
+        command.args(["-ex", first]);
         for text in commands {
             command.arg("-ex").arg(format!("python then({})", json!(text)));
         }

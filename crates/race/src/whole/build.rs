@@ -7,15 +7,16 @@
 //! ~/.cache/schedlab/linux/bugs/6.12                the tree; without a bug byte for byte the package's
 //! ~/.cache/.../6.12-hz250-.../race/linux+race-<key>.so          as it is
 //! ~/.cache/.../6.12-hz250-.../race/linux+race-on-cpu-<key>.so   with the bug 'on-cpu'
+//! ~/.cache/.../6.12-hz250-.../race/linux+race-on-cpu-<key>.src  the files that it changes, for stories
 //! ```
 
 use std::fs;
 use std::path::Path;
 
-use schedlab_linux::bugs::{BugTree, Edit};
+use schedlab_linux::bugs::{BugTree, Edit, edited_by};
 use schedlab_linux::{BuildError, BuildOptions, BuiltKernel, build};
 
-use crate::compile::{Compiled, sum, sum_of_file};
+use crate::compile::{Compiled, keep_sources, own_sources, sum, sum_of_file};
 use crate::seeded::Seeded;
 use crate::{RaceError, io};
 
@@ -51,6 +52,10 @@ pub fn packaged(
     fs::create_dir_all(&dir).map_err(io("create", &dir))?;
     let name = seeded.map(|seeded| format!("-{}", seeded.file_name())).unwrap_or_default();
     let object = dir.join(format!("linux+{}{name}-{}.so", flavours.join("+"), &key[..12]));
+    // the one tree has other files for the next bug
+    let edited =
+        edited_by(seeded.map_or("no bug", |s| &s.name), &edits, &packaged.source).map_err(refused)?;
+    keep_sources(&object, &edited)?;
     // several runs may want bugs at the same time: one builds after the other
     let tree = if object.is_file() { None } else { Some(BugTree::wait(packaged).map_err(refused)?) };
     if let Some(tree) = tree.filter(|_| !object.is_file()) {
@@ -64,6 +69,7 @@ pub fn packaged(
     let others: String = flavours.iter().filter(|f| *f != FLAVOUR).map(|f| format!("+{f}")).collect();
     Ok(Compiled {
         name: format!("{}{}{others}", super::PREFIX, packaged.series),
+        sources: vec![own_sources(&object), packaged.dir.join("src")],
         object,
         key: key[..16].to_owned(),
         kernel: (packaged.series.clone(), packaged.version.clone()),
@@ -90,6 +96,7 @@ pub fn named(kernel: &BuiltKernel) -> Result<Compiled, RaceError> {
         source: ("kernel/sched".to_owned(), kernel.tarball_sha256.clone()),
         seeded: None,
         defines: Vec::new(),
+        sources: Vec::new(),
         keep: None,
     })
 }
