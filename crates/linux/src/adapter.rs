@@ -48,6 +48,8 @@ pub struct LinuxKernel<S: Sink> {
     request: Option<Batch>,
     request_taken: bool,
     request_result: Option<Result<(), Fault>>,
+    /// Whether a request of ours to a task is under way, or a scheduler is loaded.
+    asked: bool,
     /// Workload tasks that must do something before they have used any CPU time: become a session's leader, block.
     to_lead: Vec<TaskId>,
     to_block: Vec<TaskId>,
@@ -96,6 +98,7 @@ impl<S: Sink> LinuxKernel<S> {
             request: None,
             request_taken: false,
             request_result: None,
+            asked: false,
             to_lead: Vec::new(),
             to_block: Vec::new(),
             to_wake: Vec::new(),
@@ -116,6 +119,7 @@ impl<S: Sink> LinuxKernel<S> {
     /// With this scheduler, attached as the last step of the boot.
     pub fn with_extension(mut self, extension: Option<Box<dyn Extension>>) -> LinuxKernel<S> {
         self.extension = extension;
+        self.note_asked();
         self
     }
 
@@ -256,9 +260,13 @@ impl<S: Sink> LinuxKernel<S> {
     /// A task in user mode is there because it computes, whoever it is: no request of ours is under way.
     #[inline]
     fn nothing_asked(&self) -> bool {
-        // one test: it is asked at each event
-        let asked = self.batches.len() | self.to_lead.len() | self.to_block.len();
-        asked == 0 && self.extension.is_none()
+        !self.asked
+    }
+
+    /// To be called where a request of ours begins or ends: whether there is one is looked at in each event.
+    fn note_asked(&mut self) {
+        let nr = self.batches.len() + self.to_lead.len() + self.to_block.len();
+        self.asked = nr > 0 || self.extension.is_some();
     }
 
     /// What a CPU's state means to the machine; a task that is in user mode for a request of ours goes on with it.
@@ -293,9 +301,11 @@ impl<S: Sink> LinuxKernel<S> {
                     }
                     if let Some(at) = self.to_lead.iter().position(|&t| t == task) {
                         self.to_lead.swap_remove(at);
+                        self.note_asked();
                         self.kernel.operate(task, op::SETSID, 0, [0; 5]);
                     } else if let Some(at) = self.to_block.iter().position(|&t| t == task) {
                         self.to_block.swap_remove(at);
+                        self.note_asked();
                         self.kernel.operate(task, op::BLOCK, 0, [u64::MAX, 0, 0, 0, 0]);
                     } else {
                         return Yield::User(task);
@@ -309,22 +319,21 @@ impl<S: Sink> LinuxKernel<S> {
 
     #[inline(always)]
     fn operate(&mut self, task: TaskId, operation: Op<'_>, mut flags: u32) {
-        let one = |op, a0| (op, [a0, 0, 0, 0, 0]);
         let (op, arg) = match operation {
-            Op::Block => one(op::BLOCK, u64::MAX),
-            Op::BlockUntil(time) => one(op::BLOCK, time.as_ns()),
-            Op::Wake(target) => one(op::WAKE, u64::from(target.0)),
+            Op::Block => (op::BLOCK, u64::MAX),
+            Op::BlockUntil(time) => (op::BLOCK, time.as_ns()),
+            Op::Wake(target) => (op::WAKE, u64::from(target.0)),
             Op::WakeSync(target) => {
                 flags |= op::F_SYNC;
-                one(op::WAKE, u64::from(target.0))
+                (op::WAKE, u64::from(target.0))
             }
-            Op::Yield => one(op::YIELD, 0),
-            Op::Exec => one(op::EXEC, 0),
-            Op::Exit => one(op::EXIT, 0),
-            Op::Return => one(op::RETURN, 0),
+            Op::Yield => (op::YIELD, 0),
+            Op::Exec => (op::EXEC, 0),
+            Op::Exit => (op::EXIT, 0),
+            Op::Return => (op::RETURN, 0),
             Op::Fork(_) | Op::Set(..) => return self.operate_batch(task, operation, flags),
         };
-        self.kernel.operate(task, op, flags, arg);
+        self.kernel.operate_one(task, op, flags, arg);
     }
 
     /// The sub-scheduler of the group that a change moves a task to, if it moves one.
@@ -371,12 +380,14 @@ impl<S: Sink> LinuxKernel<S> {
         let arg = [batch.ops.as_mut_ptr() as u64, batch.ops.len() as u64, 0, 0, 0];
         self.kernel.operate(task, op::BATCH, flags, arg);
         self.batches.insert(task, batch);
+        self.note_asked();
     }
 
     /// The batch's task is in user mode again, so the batch is done.
     #[cold]
     fn batch_done(&mut self, task: TaskId) {
         if let Some(batch) = self.batches.remove(&task) {
+            self.note_asked();
             let (stop, counted) = batch.refusals();
             self.count(counted);
             if let Some(fault) = stop {
@@ -412,7 +423,7 @@ impl<S: Sink> LinuxKernel<S> {
     fn append_behind(&mut self, now: Time, note: Record) {
         let sink = &mut self.sink;
         self.kernel.flush_log(&mut |window| sink.push_all(window));
-        self.kernel.append(now, note);
+        self.kernel.append(now, || note);
     }
 
     #[cold]
@@ -460,6 +471,7 @@ impl<S: Sink> Kernel for LinuxKernel<S> {
             if let Err(reason) = extension.load(&self.kernel, &object, &topology, boot.params) {
                 refusal = Some(Fault { kind: FaultKind::Refused, reason });
                 self.extension = None;
+                self.note_asked();
             }
         }
         let is_theirs = |name: &str| self.extension.as_ref().is_some_and(|e| e.takes(name));
@@ -536,7 +548,11 @@ impl<S: Sink> Kernel for LinuxKernel<S> {
 
     #[inline(always)]
     fn next_kick(&mut self) -> Option<CpuId> {
-        if self.kernel.has_kicks() || !self.kicks.is_empty() { self.kicked() } else { None }
+        match (self.kernel.nr_kicks(), self.kicks.is_empty()) {
+            (0, true) => None,
+            (1, true) => Some(self.kernel.only_kick()).filter(|cpu| self.kernel.kicked(*cpu)),
+            _ => self.kicked(),
+        }
     }
 
     fn control(&mut self, now: Time, request: Control<'_>) -> Result<(), Fault> {
@@ -609,6 +625,7 @@ impl<S: Sink> Kernel for LinuxKernel<S> {
         }
         self.request = Some(batch);
         self.request_result = None;
+        self.note_asked();
         // pid 1 sleeps: wake it by an interrupt, where it is bound to or on CPU 0
         let cpu = self.control_cpu.unwrap_or(CpuId(0));
         self.kernel.raise_device(cpu, &[CONTROL]);
@@ -638,8 +655,13 @@ impl<S: Sink> Kernel for LinuxKernel<S> {
 
     #[inline(always)]
     fn note(&mut self, now: Time, note: Record) {
-        if !self.kernel.append(now, note) {
-            self.append_behind(now, note);
+        self.note_by(now, || note);
+    }
+
+    #[inline(always)]
+    fn note_by(&mut self, now: Time, note: impl Fn() -> Record) {
+        if !self.kernel.append(now, &note) {
+            self.append_behind(now, note());
         }
     }
 

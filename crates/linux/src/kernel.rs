@@ -359,13 +359,18 @@ impl LoadedKernel {
 
     #[inline]
     fn task(&self, task: TaskId) -> *mut Task {
-        if task.0 == abi::CONTROL {
-            // SAFETY: `abi` is valid; control is set before the control task can exist.
-            return unsafe { (*self.abi).control };
+        if task.0 >= self.max_tasks {
+            return self.control_task(task);
         }
-        assert!(task.0 < self.max_tasks);
         // SAFETY: the mapping holds max_tasks entries (0 before there is one).
         unsafe { self.boxes.add(task.index()) }
+    }
+
+    #[cold]
+    fn control_task(&self, task: TaskId) -> *mut Task {
+        assert_eq!(task.0, abi::CONTROL, "there is no such task");
+        // SAFETY: `abi` is valid; control is set before the control task can exist.
+        unsafe { (*self.abi).control }
     }
 
     /// Run a CPU until it has nothing more to do at this instant. Interrupts sent to it so far arrive now.
@@ -399,10 +404,18 @@ impl LoadedKernel {
     #[inline(always)]
     fn state(&self, c: *mut Cpu) -> Option<State> {
         // SAFETY: `c` points into the table; nothing runs.
-        match unsafe { (*c).why } {
-            // SAFETY: as above.
-            why::USER => Some(State::User(TaskId(unsafe { (*c).task }))),
-            why::IDLE => Some(State::Idle),
+        let (why, task) = unsafe { ((*c).why, (*c).task) };
+        if why == why::USER {
+            return Some(State::User(TaskId(task)));
+        }
+        if why == why::IDLE { Some(State::Idle) } else { LoadedKernel::stands(why) }
+    }
+
+    /// What a CPU does that neither computes nor is idle.
+    #[cold]
+    #[inline(never)]
+    fn stands(why: u8) -> Option<State> {
+        match why {
             why::RELAX => Some(State::Relax),
             why::PAUSED => Some(State::Paused),
             why::POINT => Some(State::Point),
@@ -546,8 +559,18 @@ impl LoadedKernel {
     pub fn deadline(&self, cpu: CpuId) -> Option<Time> {
         let c = self.cpu(cpu);
         // SAFETY: `cpu()` points into the table.
-        let ns = unsafe { if (*c).why == why::PAUSED { (*c).paused_until_ns } else { (*c).deadline_ns } };
+        let (ns, why) = unsafe { ((*c).deadline_ns, (*c).why) };
+        if why == why::PAUSED {
+            return Some(self.end_of_pause(cpu));
+        }
         (ns != u64::MAX).then(|| Time::from_ns(ns))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn end_of_pause(&self, cpu: CpuId) -> Time {
+        // SAFETY: `cpu()` points into the table.
+        Time::from_ns(unsafe { (*self.cpu(cpu)).paused_until_ns })
     }
 
     /// Time passes from now on between an interrupt that asks for another task and the choice of it; 0: none,
@@ -618,11 +641,22 @@ impl LoadedKernel {
         }
     }
 
-    /// Whether there is anything for [`LoadedKernel::drain_kicks`].
+    /// How many there are for [`LoadedKernel::drain_kicks`].
     #[inline]
-    pub fn has_kicks(&self) -> bool {
+    pub fn nr_kicks(&self) -> u32 {
         // SAFETY: `abi` is valid; nothing runs.
-        unsafe { (*self.abi).nr_kick != 0 }
+        unsafe { (*self.abi).nr_kick }
+    }
+
+    /// Where there is one for [`LoadedKernel::drain_kicks`]: that CPU.
+    #[inline]
+    pub fn only_kick(&mut self) -> CpuId {
+        assert_eq!(self.nr_kicks(), 1);
+        // SAFETY: `abi` is valid, and its kick array has one entry; nothing runs.
+        unsafe {
+            (*self.abi).nr_kick = 0;
+            CpuId(*(*self.abi).kick)
+        }
     }
 
     /// Whether interrupts from other CPUs wait for this CPU to be resumed.
@@ -669,6 +703,18 @@ impl LoadedKernel {
         unsafe {
             (*t).flags = flags;
             (*t).arg = arg;
+            (*t).op = op;
+        }
+    }
+
+    /// As [`Self::operate`], of an operation that looks at one argument.
+    #[inline]
+    pub fn operate_one(&mut self, task: TaskId, op: u32, flags: u32, arg: u64) {
+        let t = self.task(task);
+        // SAFETY: as above.
+        unsafe {
+            (*t).flags = flags;
+            (*t).arg[0] = arg;
             (*t).op = op;
         }
     }
@@ -793,7 +839,7 @@ impl LoadedKernel {
     /// Append a record about this instant to the log, behind all that the kernel has logged so far. False, and nothing
     /// has been appended: the log is off, or its window is full.
     #[inline(always)]
-    pub fn append(&mut self, now: Time, record: Record) -> bool {
+    pub fn append(&mut self, now: Time, record: impl FnOnce() -> Record) -> bool {
         // SAFETY: `abi` is valid; nothing runs. log_next points into the window, or is log_end: its end, or null before
         // the log is on.
         unsafe {
@@ -801,8 +847,9 @@ impl LoadedKernel {
             if next == (*self.abi).log_end {
                 return false;
             }
-            let time_ns = now.as_ns() - (*self.abi).log_epoch_ns;
-            next.write(Record { time_ns, ..record });
+            // (the log is on, so this is no earlier than its epoch)
+            let time_ns = now.as_ns().wrapping_sub((*self.abi).log_epoch_ns);
+            next.write(Record { time_ns, ..record() });
             (*self.abi).log_next = next.add(1);
         }
         true

@@ -24,20 +24,18 @@
 //! ```
 
 mod checks;
+mod enter;
 mod quiet;
 mod rounds;
 mod start;
 mod steer;
 mod steps;
 
-use crate::costs::Drawn;
-use crate::kernel::{
-    Action, Change, Control, Fault, FaultKind, FileRequest, Kernel, Op, Reading, Stimulus, WITHIN_CALL, Yield,
-};
+use crate::kernel::{Action, Change, Control, Fault, FaultKind, FileRequest, Kernel, Op, Reading, Stimulus};
 use crate::objects::Objects;
 use crate::order::{FirstPosted, Order, Turn};
 use crate::program::{Code, Program};
-use crate::queue::{CLASS_DEVICE, CLASS_OP, CLASS_TIMER, CpuQueue, Key};
+use crate::queue::{CLASS_DEVICE, CLASS_TIMER, CpuQueue, GROUP, Key, Next};
 use crate::wheel::Wheel;
 use schedlab_log::{Kind, Record, note};
 use schedlab_stdx::Random;
@@ -166,6 +164,7 @@ const AT_OBJECT: u32 = u32::MAX - 1;
 const RETRIES: u32 = u32::MAX - 2;
 
 #[derive(Clone, Copy)]
+#[repr(align(32))]
 struct Cpu {
     /// The task that computes in user mode, or idle.
     user: TaskId,
@@ -367,7 +366,8 @@ impl<K: Kernel, O: Order> Machine<K, O> {
             steer: Steer::new(if O::STEERS { nr_cpus } else { 0 }),
             cpus: vec![
                 Cpu { user: TaskId::IDLE, before: TaskId::IDLE, since_ns: 0, timer: Key::NEVER };
-                nr_cpus
+                // (quiet.rs)
+                nr_cpus.next_multiple_of(GROUP)
             ],
             runs,
             sent: vec![Sent::No; program.tokens.len()],
@@ -491,10 +491,12 @@ impl<K: Kernel, O: Order> Machine<K, O> {
                 .setup
                 .duration
                 .map_or(u64::MAX >> 2, |duration| epoch_ns.saturating_add(duration.as_ns()));
-            let is_plain = !(self.costly || self.idles_out || self.pays_at_objects || self.asymmetric);
-            match is_plain && !O::STEERS {
-                true => self.main_loop::<true>(epoch_ns, end_ns),
-                false => self.main_loop::<false>(epoch_ns, end_ns),
+            let takes_time = self.costly || self.idles_out || self.pays_at_objects || self.asymmetric;
+            let is_plain = self.program.late.is_none() && !self.program.has_calls && self.put_off.is_empty();
+            match (is_plain && !takes_time && !O::STEERS, self.program.objects.is_empty()) {
+                (true, true) => self.main_loop::<true, false>(epoch_ns, end_ns),
+                (true, false) => self.main_loop::<true, true>(epoch_ns, end_ns),
+                (false, _) => self.main_loop::<false, true>(epoch_ns, end_ns),
             }
         });
         let (loop_wall_ns, kernel_wall_ns) = match started {
@@ -523,10 +525,15 @@ impl<K: Kernel, O: Order> Machine<K, O> {
         }
     }
 
-    /// `PLAIN`: nothing that the kernel does takes time, all CPUs are equally fast, and none is steered. The compiler
-    /// leaves out what is for other runs.
+    /// `PLAIN`: nothing that the kernel does takes time, all CPUs are equally fast, none is steered, no timer is late,
+    /// no task stays within a call, no answer is put off, and no action is under way: while one is, all goes by the
+    /// loop for other runs. `OBJECTS`: there are some. The compiler leaves out what is for other runs.
     #[inline(never)]
-    fn main_loop<const PLAIN: bool>(&mut self, epoch_ns: u64, end_ns: u64) -> Result<End, Box<Fault>> {
+    fn main_loop<const PLAIN: bool, const OBJECTS: bool>(
+        &mut self,
+        epoch_ns: u64,
+        end_ns: u64,
+    ) -> Result<End, Box<Fault>> {
         while self.live > 0 {
             if self.live == self.waiting && !self.force_a_wait(epoch_ns) {
                 return Ok(End::Deadlock(self.waits()));
@@ -539,12 +546,14 @@ impl<K: Kernel, O: Order> Machine<K, O> {
             let limit = Key::after(end_ns.min(late_ns).min(action_ns));
             // until one of the above is to be looked at again; none of them changes by itself, actions are
             // begun and ended here only
-            let is_acting = self.acting.is_some();
-            let happened = loop {
-                let happened = self.next_event_here::<PLAIN>(limit)?;
-                if !happened || self.live == self.waiting || is_acting {
-                    break happened;
-                }
+            let happened = match self.acting.is_some() {
+                true => self.next_event(limit)?,
+                false => loop {
+                    let happened = self.next_event_here::<PLAIN, OBJECTS>(limit)?;
+                    if !happened || self.live == self.waiting {
+                        break happened;
+                    }
+                },
             };
             if happened {
                 continue;
@@ -560,7 +569,7 @@ impl<K: Kernel, O: Order> Machine<K, O> {
                 self.act(action_ns)?;
                 continue;
             }
-            if self.queue.first().0 == Key::NEVER && self.wheel_ns() == u64::MAX {
+            if self.queue.first().0.is_never() && self.wheel_ns() == u64::MAX {
                 return Err(Box::new(self.lost()));
             }
             self.now_ns = end_ns;
@@ -612,7 +621,7 @@ impl<K: Kernel, O: Order> Machine<K, O> {
 
     /// Says in the log where tasks may run by the experimenter's action: no task of the log did that.
     fn note_masks(&mut self) {
-        let nr_words = CpuSet::first(self.cpus.len() as u32).words().len();
+        let nr_words = CpuSet::first(self.setup.topology.nr_cpus()).words().len();
         for (task, cpus) in std::mem::take(&mut self.masks) {
             let words = cpus.words().iter().copied().chain(std::iter::repeat(0));
             for (number, value) in words.take(nr_words).enumerate() {
@@ -662,13 +671,17 @@ impl<K: Kernel, O: Order> Machine<K, O> {
     }
 
     /// Carries out the next event before `limit`; false if there is none.
+    #[inline(never)]
     fn next_event(&mut self, limit: Key) -> Result<bool, Box<Fault>> {
-        self.next_event_here::<false>(limit)
+        self.next_event_here::<false, true>(limit)
     }
 
     /// As [`Self::next_event`], as part of its caller: the main loop.
     #[inline(always)]
-    fn next_event_here<const PLAIN: bool>(&mut self, limit: Key) -> Result<bool, Box<Fault>> {
+    fn next_event_here<const PLAIN: bool, const OBJECTS: bool>(
+        &mut self,
+        limit: Key,
+    ) -> Result<bool, Box<Fault>> {
         let one;
         let (cpu, stimulus) = if let Some(turn) = self.next_turn() {
             match turn.spins {
@@ -689,6 +702,11 @@ impl<K: Kernel, O: Order> Machine<K, O> {
             self.spins = 0;
             let (cpu_key, cpu) = self.queue.first();
             let wheel_ns = self.wheel_ns();
+            let others = limit.min(Key::new(wheel_ns, CLASS_DEVICE));
+            if (cpu_key, cpu).is_op_before(others) {
+                self.now_ns = self.at_step::<PLAIN>(cpu_key.time_ns());
+                return self.own_steps::<PLAIN, OBJECTS>(CpuId(cpu as u32), others).map(|()| true);
+            }
             let key = Key::new(wheel_ns, CLASS_DEVICE).min(cpu_key);
             if key >= limit {
                 return Ok(false);
@@ -700,10 +718,6 @@ impl<K: Kernel, O: Order> Machine<K, O> {
                 return Ok(true);
             }
             match key.class() {
-                CLASS_OP => {
-                    let others = limit.min(Key::new(wheel_ns, CLASS_DEVICE));
-                    return self.own_steps::<PLAIN>(cpu, others).map(|()| true);
-                }
                 CLASS_TIMER => {
                     if wheel_ns == time_ns && self.kernel.wakes_sleepers_with_ticks() {
                         let sleepers = self.due_sleepers_of(cpu);
@@ -731,11 +745,22 @@ impl<K: Kernel, O: Order> Machine<K, O> {
         self.step_here::<PLAIN>(cpu, stimulus).map(|()| true)
     }
 
+    /// The time of a step that is due. Where nothing takes time no step is late.
+    #[inline(always)]
+    fn at_step<const PLAIN: bool>(&self, due_ns: u64) -> u64 {
+        debug_assert!(!PLAIN || due_ns >= self.now_ns);
+        if PLAIN { due_ns } else { self.now_ns.max(due_ns) }
+    }
+
     /// The task on this CPU takes its next step; then those whose turn it is, on whatever CPU, up to one that enters
     /// the kernel, which is done, and up to `others`.
     #[inline(always)]
-    fn own_steps<const PLAIN: bool>(&mut self, cpu: CpuId, others: Key) -> Result<(), Box<Fault>> {
-        let Some(mut cpu) = self.quiet_steps::<PLAIN>(cpu, others) else { return Ok(()) };
+    fn own_steps<const PLAIN: bool, const OBJECTS: bool>(
+        &mut self,
+        cpu: CpuId,
+        others: Key,
+    ) -> Result<(), Box<Fault>> {
+        let Some(mut cpu) = self.quiet_steps::<PLAIN, OBJECTS>(cpu, others)? else { return Ok(()) };
         loop {
             if !PLAIN && self.costly && self.call_is_over(cpu) {
                 return self.step(cpu, Stimulus::Op(self.cpus[cpu.index()].user, Op::Return));
@@ -772,104 +797,11 @@ impl<K: Kernel, O: Order> Machine<K, O> {
             }
             self.queue.set(cpu.index(), timer.min(self.next_step_key_here::<PLAIN>(cpu, id)));
             let (key, next) = self.queue.first();
-            if O::STEERS || key >= others || key.class() != CLASS_OP || self.acting.is_some() {
+            if O::STEERS || key >= others || !key.is_op() || self.acting.is_some() {
                 return Ok(());
             }
             self.now_ns = self.now_ns.max(key.time_ns());
             cpu = CpuId(next as u32);
-        }
-    }
-
-    /// The task on this CPU enters the kernel by its own step, which is due at this instant: what it computed before
-    /// has been counted.
-    #[inline(always)]
-    fn enter_now<const PLAIN: bool>(
-        &mut self,
-        cpu: CpuId,
-        task: TaskId,
-        op: Op<'_>,
-        stays: bool,
-    ) -> Result<(), Box<Fault>> {
-        if stays || !PLAIN && (O::STEERS || self.costly || self.idles_out) {
-            return self.step(cpu, if stays { Stimulus::Call(task, op) } else { Stimulus::Op(task, op) });
-        }
-        self.events += 1;
-        let yielded = if self.events == self.sample_at {
-            self.resume_sampled(cpu, Stimulus::Op(task, op))?
-        } else {
-            self.kernel.resume(cpu, Time::from_ns(self.now_ns), Stimulus::Op(task, op))
-        };
-        self.settle::<PLAIN>(cpu, yielded, task, None)
-    }
-
-    /// Whether a CPU that has been posted an interrupt is idle, and takes it only when it has come out of that.
-    #[cold]
-    fn leaves_idle(&mut self, turn: Turn) -> bool {
-        let cpu = turn.cpu.index();
-        match self.rest[cpu] {
-            _ if turn.spins => return false,
-            Rest::Awake => return false,
-            // it takes both at once
-            Rest::Leaving => {}
-            Rest::Idle { since_ns } => {
-                self.kick();
-                self.rest[cpu] = Rest::Leaving;
-                let idle = Span::from_ns(self.now_ns - since_ns);
-                let exit = self.program.costs.exit_after(idle, &mut self.exits);
-                let until_ns = self.now_ns.saturating_add(exit.as_ns());
-                let key = Key::new(until_ns, CLASS_DEVICE).min(self.cpus[cpu].timer);
-                self.queue.set(cpu, key);
-            }
-        }
-        true
-    }
-
-    /// What an idle CPU's own timer or device wakes waits until that CPU has come out of idleness.
-    #[cold]
-    fn set_idle_resched(&mut self, cpu: CpuId, stimulus: &Stimulus<'_>) {
-        let is_own = matches!(stimulus, Stimulus::Timer(_) | Stimulus::Device(_));
-        let span = match self.rest[cpu.index()] {
-            Rest::Idle { .. } if is_own => self.program.costs.resched_idle(&mut self.exits),
-            _ => Span::ZERO,
-        };
-        self.kernel.set_idle_resched(cpu, span);
-    }
-
-    /// An interrupt finds the task on this CPU in a system call, maybe. What the task does itself ends the call.
-    #[cold]
-    fn draw_call(&mut self, cpu: CpuId, times: &Drawn, stimulus: &Stimulus<'_>) {
-        let user = self.cpus[cpu.index()].user;
-        let is_interrupt = !matches!(stimulus, Stimulus::Op(..) | Stimulus::Call(..));
-        let ends_ns = &mut self.call_ends_ns[cpu.index()];
-        if !is_interrupt || user.is_idle() || self.runs[user.index()].within {
-            *ends_ns = u64::MAX;
-        } else if *ends_ns == u64::MAX || *ends_ns <= self.now_ns {
-            *ends_ns = match self.exits.pick(times).as_ns() {
-                0 => u64::MAX,
-                goes_on_ns => self.now_ns.saturating_add(goes_on_ns),
-            };
-        }
-        self.kernel.set_resched(if *ends_ns == u64::MAX { Span::ZERO } else { WITHIN_CALL });
-    }
-
-    /// Whether the call in which an interrupt found this CPU's task is over. A step that is due now belongs to it.
-    fn call_is_over(&mut self, cpu: CpuId) -> bool {
-        let Cpu { user, since_ns, .. } = self.cpus[cpu.index()];
-        let is_over = self.call_ends_ns[cpu.index()] <= self.now_ns
-            && self.runs[user.index()].remaining_ns > self.work(cpu.0, self.now_ns - since_ns);
-        if is_over {
-            self.call_ends_ns[cpu.index()] = u64::MAX;
-        }
-        is_over
-    }
-
-    /// An idle CPU is interrupted: whoever has just woken somebody at an object pays for it, if it still has its CPU.
-    fn kick(&mut self) {
-        let (task, cpu) = std::mem::replace(&mut self.woke, (TaskId::IDLE, CpuId(0)));
-        let there = self.cpus[cpu.index()];
-        if !task.is_idle() && there.user == task && there.since_ns == self.now_ns {
-            pay(&mut self.runs[task.index()], self.program.costs.kick.as_ns(), true);
-            self.queue.set(cpu.index(), there.timer.min(self.next_step_key(cpu, task)));
         }
     }
 
@@ -899,7 +831,7 @@ impl<K: Kernel, O: Order> Machine<K, O> {
         if self.kernel.takes_devices(cpu) {
             return cpu;
         }
-        let nr_cpus = self.cpus.len() as u32;
+        let nr_cpus = self.setup.topology.nr_cpus();
         (cpu.0..nr_cpus).chain(0..cpu.0).map(CpuId).find(|cpu| self.kernel.takes_devices(*cpu)).unwrap_or(cpu)
     }
 
@@ -957,190 +889,5 @@ impl<K: Kernel, O: Order> Machine<K, O> {
         }
         let sleepers = self.due_sleepers_of(cpu);
         self.step(cpu, Stimulus::Timer(&sleepers))
-    }
-
-    /// Lets a CPU execute, and plans its next event.
-    fn step(&mut self, cpu: CpuId, stimulus: Stimulus<'_>) -> Result<(), Box<Fault>> {
-        self.step_here::<false>(cpu, stimulus)
-    }
-
-    /// As [`Self::step`], as part of its caller.
-    #[inline(always)]
-    fn step_here<const PLAIN: bool>(&mut self, cpu: CpuId, stimulus: Stimulus<'_>) -> Result<(), Box<Fault>> {
-        let now_ns = self.now_ns;
-        if O::STEERS {
-            self.enter_steered(cpu);
-        }
-        let state = self.cpus[cpu.index()];
-        if !state.user.is_idle() {
-            let passed_ns = now_ns - state.since_ns;
-            let worked_ns = if PLAIN { passed_ns } else { self.work(cpu.0, passed_ns) };
-            let run = &mut self.runs[state.user.index()];
-            run.remaining_ns = run.remaining_ns.saturating_sub(worked_ns);
-            self.cpus[cpu.index()].since_ns = now_ns;
-        }
-        let before = if state.user.is_idle() { state.before } else { state.user };
-        let charge = (!PLAIN && self.costly).then(|| match O::STEERS {
-            true => self.steer.charge(&stimulus),
-            false => Charge::of(&stimulus),
-        });
-        if !PLAIN && self.idles_out {
-            self.set_idle_resched(cpu, &stimulus);
-        }
-        if !PLAIN
-            && self.costly
-            && let Some(times) = self.program.costs.call_drawn
-        {
-            self.draw_call(cpu, &times, &stimulus);
-        }
-        self.events += 1;
-        let yielded = if self.events == self.sample_at {
-            self.resume_sampled(cpu, stimulus)?
-        } else {
-            self.kernel.resume(cpu, Time::from_ns(now_ns), stimulus)
-        };
-        self.settle::<PLAIN>(cpu, yielded, before, charge)
-    }
-
-    /// What has come of a stay in the kernel, and this CPU's next event. `before`: the task that computed there.
-    #[inline(always)]
-    fn settle<const PLAIN: bool>(
-        &mut self,
-        cpu: CpuId,
-        yielded: Yield,
-        before: TaskId,
-        charge: Option<Charge>,
-    ) -> Result<(), Box<Fault>> {
-        let now_ns = self.now_ns;
-        let timer = Key::new(self.program.late.of(cpu, self.kernel.timer(cpu).as_ns()), CLASS_TIMER);
-        if !PLAIN && self.idles_out {
-            let is_idle = matches!(yielded, Yield::Idle);
-            self.rest[cpu.index()] = if is_idle { Rest::Idle { since_ns: now_ns } } else { Rest::Awake };
-        }
-        let state = &mut self.cpus[cpu.index()];
-        let key = match yielded {
-            Yield::User(task) => {
-                if !PLAIN && self.costly && task != before {
-                    self.call_ends_ns[cpu.index()] = u64::MAX;
-                }
-                *state = Cpu { user: task, before: TaskId::IDLE, since_ns: now_ns, timer };
-                if let Some(charge) = charge {
-                    self.charge(cpu, task, before, charge);
-                }
-                let run = &self.runs[task.index()];
-                let retries = run.token == RETRIES;
-                if run.on != cpu.0 {
-                    self.arrive_from(task, cpu);
-                }
-                if retries {
-                    self.retry(cpu, task);
-                }
-                timer.min(self.next_step_key_here::<PLAIN>(cpu, task))
-            }
-            Yield::Idle => {
-                (state.user, state.before) = (TaskId::IDLE, TaskId::IDLE);
-                timer
-            }
-            Yield::Spin => {
-                (state.user, state.before) = (TaskId::IDLE, TaskId::IDLE);
-                self.order.stopped(&self.kernel, cpu);
-                timer
-            }
-            Yield::Point => {
-                assert!(O::STEERS, "a kernel stops at points only if it is asked to");
-                // it will go on as if it had not stopped: what it did before is kept
-                self.steer.stopped(cpu, *state, charge);
-                (state.user, state.before) = (TaskId::IDLE, TaskId::IDLE);
-                self.order.stopped(&self.kernel, cpu);
-                timer
-            }
-            Yield::Paused => {
-                if !state.user.is_idle() && !self.program.costs.added {
-                    self.runs[state.user.index()].paid_ns += self.program.costs.resched.as_ns();
-                }
-                (state.user, state.before) = (TaskId::IDLE, before);
-                Key::new(self.kernel.timer(cpu).as_ns(), CLASS_TIMER) // not late: no interrupt
-            }
-            Yield::Fault => return Err(Box::new(self.kernel.fault())),
-        };
-        self.queue.set(cpu.index(), key);
-        Ok(())
-    }
-
-    /// A task computes on another CPU than before. It may have been taken off that one at this very instant,
-    /// before that CPU has had its own turn: what it computed there is counted now.
-    fn arrive_from(&mut self, task: TaskId, cpu: CpuId) {
-        let before = std::mem::replace(&mut self.runs[task.index()].on, cpu.0);
-        let there = self.cpus[before as usize];
-        if there.user == task {
-            let worked_ns = self.work(before, self.now_ns - there.since_ns);
-            let run = &mut self.runs[task.index()];
-            run.remaining_ns = run.remaining_ns.saturating_sub(worked_ns);
-            self.cpus[before as usize].user = TaskId::IDLE;
-        }
-    }
-
-    /// `resume` with a stop watch and the checks that need not be made each time.
-    #[cold]
-    #[inline(never)]
-    fn resume_sampled(&mut self, cpu: CpuId, stimulus: Stimulus<'_>) -> Result<Yield, Box<Fault>> {
-        let before = ticks();
-        if let Some((began, inside)) = self.sample.take() {
-            // the event after a measured one closes the measurement: kernel's part and whole of one event
-            self.sample_at = self.events + SAMPLE_EVERY;
-            let whole = before.saturating_sub(began);
-            if whole < SAMPLE_TICKS_MAX {
-                self.sampled_inside += inside;
-                self.sampled_whole += whole;
-            }
-            return Ok(self.kernel.resume(cpu, Time::from_ns(self.now_ns), stimulus));
-        }
-        self.sample_at = self.events + 1;
-        if let Some(pulse) = self.pulse {
-            pulse.store(self.events, std::sync::atomic::Ordering::Relaxed);
-        }
-        self.check(stimulus)?;
-        let before = ticks();
-        let yielded = self.kernel.resume(cpu, Time::from_ns(self.now_ns), stimulus);
-        self.sample = Some((before, ticks().saturating_sub(before)));
-        Ok(yielded)
-    }
-
-    /// A task is about to compute: what the kernel did just now on this CPU comes first.
-    #[cold]
-    fn charge(&mut self, cpu: CpuId, task: TaskId, before: TaskId, what: Charge) {
-        let costs = self.program.costs;
-        let mut ns = match what {
-            Charge::Tick => costs.tick,
-            Charge::Interrupt => costs.interrupt,
-            Charge::Ipi => costs.ipi,
-            Charge::Own => Span::ZERO,
-        }
-        .as_ns();
-        if task != before {
-            ns += costs.switch.as_ns();
-        }
-        let run = &mut self.runs[task.index()];
-        if run.on != cpu.0 && run.has_run {
-            ns += costs.migration.as_ns();
-        }
-        run.has_run = true;
-        pay(run, ns, costs.added);
-    }
-}
-
-/// A cheap clock of the host, for shares of time only.
-#[inline]
-fn ticks() -> u64 {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: RDTSC has no preconditions.
-    unsafe {
-        core::arch::x86_64::_rdtsc()
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    {
-        use std::sync::OnceLock;
-        static START: OnceLock<std::time::Instant> = OnceLock::new();
-        START.get_or_init(std::time::Instant::now).elapsed().as_nanos() as u64
     }
 }

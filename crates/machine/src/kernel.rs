@@ -97,6 +97,15 @@ pub trait Kernel {
     /// far; only the time is left to be put in, as for every record. Nothing happens while the log is off.
     fn note(&mut self, now: Time, note: Record);
 
+    /// As [`Kernel::note`], for notes that are made where they are to lie.
+    #[inline(always)]
+    fn note_by(&mut self, now: Time, note: impl Fn() -> Record)
+    where
+        Self: Sized,
+    {
+        self.note(now, note());
+    }
+
     /// What the kernel says of the run so far: asked when the run is over. May be asked again.
     fn read_out(&mut self) -> ReadOut;
 

@@ -281,10 +281,20 @@ impl Objects {
         self.counts.forced += 1;
     }
 
+    /// [`Self::operate`] for what most operations meet. `None`: nothing has changed, and that is to be asked.
+    #[inline(always)]
+    pub fn at_once(&mut self, task: TaskId, op: ObjectOp, recorded: Recorded) -> Option<(Did, bool)> {
+        match op {
+            ObjectOp::Send { object, amount } => self.send_at_once(task, object, amount, recorded),
+            ObjectOp::Receive { object, amount } => self.receive_at_once(task, object, amount, recorded),
+            _ => None,
+        }
+    }
+
     /// [`Self::operate`] for what most sends meet: room, and nobody in line or one who waits for it. `None`: nothing
     /// has changed, and that is to be asked.
     #[inline(always)]
-    pub fn send_at_once(
+    fn send_at_once(
         &mut self,
         task: TaskId,
         id: ObjectId,
@@ -327,7 +337,7 @@ impl Objects {
 
     /// What most receipts meet: enough, or nothing. `None` as above.
     #[inline(always)]
-    pub fn receive_at_once(
+    fn receive_at_once(
         &mut self,
         task: TaskId,
         id: ObjectId,

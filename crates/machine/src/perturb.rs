@@ -168,6 +168,11 @@ impl LateTimers {
         if self.range_ns == 0 || at_ns == u64::MAX { at_ns } else { self.drawn(cpu, at_ns) }
     }
 
+    /// Whether none is.
+    pub(crate) fn is_none(&self) -> bool {
+        self.range_ns == 0
+    }
+
     #[cold]
     fn drawn(&self, cpu: CpuId, at_ns: u64) -> u64 {
         let part = at_ns.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(cpu.0);

@@ -19,6 +19,7 @@
 
 use crate::costs::Costs;
 use crate::perturb::LateTimers;
+use crate::queue::FAR_NS;
 use schedlab_units::{CpuId, CpuSet, Span, TaskId};
 use schedlab_workload::{
     Birth, Cgroup, Event, EventId, EventKind, ExternalSource, InitState, Object, ObjectOp, Recorded,
@@ -92,20 +93,23 @@ impl Code {
     }
 }
 
-/// A step about a token: [`Code::BlockToken`] or [`Code::Deliver`].
+/// A step that tasks take all the time: [`Code::BlockToken`], [`Code::Deliver`] or [`Code::Object`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TokenStep {
+pub(crate) enum QuickStep {
     Block(u32),
     Deliver(u32),
+    Object(u32),
 }
 
+/// The longest that a task computes before a step.
+const AFTER_MAX_NS: u64 = FAR_NS - 1;
 const OPERAND_BITS: u32 = 56;
 const OPERAND_MAX: u64 = (1 << OPERAND_BITS) - 1;
 /// The task stays within the system call ([`Step::stays`]).
 const STAYS: u64 = 1 << 63;
 
 impl Step {
-    /// `code` after `after_ns`.
+    /// `code` after `after_ns`, or 18 years if that is more: until then nobody simulates.
     pub(crate) fn new(after_ns: u64, code: Code) -> Step {
         let (tag, operand) = match code {
             Code::BlockTimer(ns) => (0, ns),
@@ -124,7 +128,7 @@ impl Step {
             Code::Object(act) => (12, u64::from(act)),
             Code::BlockGridSkip(ns) => (14, ns),
         };
-        Step { after_ns, packed: tag << OPERAND_BITS | operand.min(OPERAND_MAX) }
+        Step { after_ns: after_ns.min(AFTER_MAX_NS), packed: tag << OPERAND_BITS | operand.min(OPERAND_MAX) }
     }
 
     /// Whether the task stays within the system call then, so that its CPU chooses nobody else yet.
@@ -133,12 +137,13 @@ impl Step {
         self.packed & STAYS != 0
     }
 
-    /// What it does with a token, if that is what it does, and it does not stay within a system call.
+    /// What it does, if that is one of these, and it does not stay within a system call.
     #[inline(always)]
-    pub(crate) fn token(self) -> Option<TokenStep> {
+    pub(crate) fn quick(self) -> Option<QuickStep> {
         match self.packed >> OPERAND_BITS {
-            2 => Some(TokenStep::Block(self.packed as u32)),
-            4 => Some(TokenStep::Deliver(self.packed as u32)),
+            2 => Some(QuickStep::Block(self.packed as u32)),
+            4 => Some(QuickStep::Deliver(self.packed as u32)),
+            12 => Some(QuickStep::Object(self.packed as u32)),
             _ => None,
         }
     }
@@ -270,6 +275,8 @@ pub struct Program {
     pub late_by: Vec<u64>,
     /// What kernel code costs.
     pub costs: Costs,
+    /// Some task stays within a system call from one step to the next ([`Step::stays`]).
+    pub has_calls: bool,
 }
 
 /// A workload that cannot be executed.
@@ -599,6 +606,7 @@ impl Program {
             let ends_call = matches!(event.kind, EventKind::Block { .. } | EventKind::Exit { .. });
             if let Some(from) = call_from.take_if(|_| ends_call) {
                 self.steps[from..].iter_mut().for_each(|step| step.packed |= STAYS);
+                self.has_calls |= from < self.steps.len();
             }
             self.steps.push(Step::new(after_ns, code));
             if ended {

@@ -23,20 +23,37 @@ pub(crate) const CLASS_DEVICE: u64 = 1;
 pub(crate) const CLASS_OP: u64 = 2;
 
 impl Key {
-    pub(crate) const NEVER: Key = Key(u64::MAX >> GROUP_BITS);
+    /// This and all that is later never comes.
+    pub(crate) const NEVER: Key = Key(FAR_NS << 2);
 
-    /// Times from 2^60 ns on (36 years) are never.
+    /// Times from 2^59 ns on (18 years) are never.
     #[inline]
     pub(crate) fn new(time_ns: u64, class: u64) -> Key {
-        if time_ns < Key::NEVER.0 >> 2 { Key(time_ns << 2 | class) } else { Key::NEVER }
+        Key(time_ns.min(FAR_NS) << 2 | class)
+    }
+    /// The key of a task's own step so long after an instant, both of which are less than 2^59 ns.
+    #[inline(always)]
+    pub(crate) fn op_soon(now_ns: u64, after_ns: u64) -> Key {
+        debug_assert!(now_ns < FAR_NS && after_ns < FAR_NS);
+        Key(now_ns.wrapping_add(after_ns) << 2 | CLASS_OP)
     }
     #[inline]
+    pub(crate) fn is_never(self) -> bool {
+        self >= Key::NEVER
+    }
+    /// The instant of an event that comes.
+    #[inline(always)]
     pub(crate) fn time_ns(self) -> u64 {
-        if self == Key::NEVER { u64::MAX } else { self.0 >> 2 }
+        self.0 >> 2
     }
     #[inline]
     pub(crate) fn class(self) -> u64 {
         self.0 & 3
+    }
+    /// Whether it is a task's own step.
+    #[inline(always)]
+    pub(crate) fn is_op(self) -> bool {
+        self.0 & CLASS_OP != 0 // (no other class has this bit)
     }
     /// The first key that is later than every event at this time.
     pub(crate) fn after(time_ns: u64) -> Key {
@@ -44,15 +61,20 @@ impl Key {
     }
 }
 
+/// Simulated time ends here, after 18 years: the sum of two times below it has a key.
+pub(crate) const FAR_NS: u64 = 1 << 59;
+
 /// So many CPUs are compared one by one; above them stands the tournament. Four comparisons cost less than two rounds.
-const GROUP: usize = 1 << GROUP_BITS;
+pub(crate) const GROUP: usize = 1 << GROUP_BITS;
 const GROUP_BITS: u32 = 2;
 
 pub(crate) struct CpuQueue {
     /// The earliest key and its CPU: what the root holds.
     first: (Key, usize),
-    /// Each CPU's key, with its number within its group below: the smallest of a group says whose it is.
-    keys: Vec<[u64; GROUP]>,
+    /// Where all CPUs are one group: their keys.
+    few: Group,
+    /// The groups' keys, if there are several.
+    groups: Vec<Group>,
     /// `tree[leaves + group]` is a group's leaf, `tree[1]` would be the root; each node holds its winner, key
     /// above CPU: one comparison decides both, the lower CPU among equals.
     tree: Vec<u128>,
@@ -64,6 +86,114 @@ fn entry(key: Key, cpu: usize) -> u128 {
     u128::from(key.0) << 64 | cpu as u128
 }
 
+/// The keys of CPUs, each with its number within the group below: the smallest says whose it is.
+#[derive(Clone, Copy)]
+pub(crate) struct Group([u64; GROUP]);
+
+impl Group {
+    fn new() -> Group {
+        Group(std::array::from_fn(|at| Key::NEVER.0 << GROUP_BITS | at as u64))
+    }
+
+    /// Sets a CPU's key; the smallest one, and whose it is.
+    #[inline(always)]
+    fn set(&mut self, cpu: usize, key: Key) -> Packed {
+        self.0[cpu % GROUP] = key.0 << GROUP_BITS | (cpu % GROUP) as u64;
+        let [a, b, c, d] = self.0;
+        Packed(a.min(b).min(c.min(d)))
+    }
+}
+
+/// A key above a CPU's number within its group.
+#[derive(Clone, Copy)]
+pub(crate) struct Packed(u64);
+
+/// Who is next.
+pub(crate) trait Next: Copy {
+    /// Whether that is a task's own step, before this key.
+    fn is_op_before(self, limit: Key) -> bool;
+    /// When, if it ever is.
+    fn time_ns(self) -> u64;
+    /// Which CPU.
+    fn cpu(self) -> usize;
+}
+
+impl Next for Packed {
+    #[inline(always)]
+    fn is_op_before(self, limit: Key) -> bool {
+        self.0 < limit.0 << GROUP_BITS && self.0 & CLASS_OP << GROUP_BITS != 0
+    }
+    #[inline(always)]
+    fn time_ns(self) -> u64 {
+        self.0 >> (GROUP_BITS + 2)
+    }
+    #[inline(always)]
+    fn cpu(self) -> usize {
+        self.0 as usize % GROUP
+    }
+}
+
+impl Packed {
+    #[inline(always)]
+    fn key(self) -> Key {
+        Key(self.0 >> GROUP_BITS)
+    }
+}
+
+impl Next for (Key, usize) {
+    #[inline(always)]
+    fn is_op_before(self, limit: Key) -> bool {
+        self.0 < limit && self.0.is_op()
+    }
+    #[inline(always)]
+    fn time_ns(self) -> u64 {
+        self.0.time_ns()
+    }
+    #[inline(always)]
+    fn cpu(self) -> usize {
+        self.1
+    }
+}
+
+/// Who is next, asked each time that a CPU's key has changed.
+pub(crate) trait Turns {
+    type Next: Next;
+    /// Sets a CPU's key; the earliest key and its CPU, the lower CPU if two are equal.
+    fn turn(&mut self, cpu: usize, key: Key) -> Self::Next;
+    /// The queue itself knows of it, too.
+    fn settle(&mut self);
+}
+
+/// A queue of so few CPUs that they are one group: what is the first is written down at the end.
+pub(crate) struct Few<'a> {
+    group: &'a mut Group,
+    first: &'a mut (Key, usize),
+    last: Packed,
+}
+
+impl Turns for Few<'_> {
+    type Next = Packed;
+    #[inline(always)]
+    fn turn(&mut self, cpu: usize, key: Key) -> Packed {
+        self.last = self.group.set(cpu, key);
+        self.last
+    }
+    #[inline(always)]
+    fn settle(&mut self) {
+        *self.first = (self.last.key(), self.last.cpu());
+    }
+}
+
+impl Turns for &mut CpuQueue {
+    type Next = (Key, usize);
+    #[inline(always)]
+    fn turn(&mut self, cpu: usize, key: Key) -> (Key, usize) {
+        self.set(cpu, key);
+        self.first
+    }
+    fn settle(&mut self) {}
+}
+
 impl CpuQueue {
     pub(crate) fn new(nr_cpus: usize) -> CpuQueue {
         let leaves = nr_cpus.div_ceil(GROUP).next_power_of_two();
@@ -72,8 +202,8 @@ impl CpuQueue {
             tree[node] =
                 if node >= leaves { entry(Key::NEVER, (node - leaves) * GROUP) } else { tree[2 * node] };
         }
-        let never = std::array::from_fn(|at| Key::NEVER.0 << GROUP_BITS | at as u64);
-        CpuQueue { first: (Key::NEVER, 0), keys: vec![never; leaves], tree, leaves }
+        let groups = if leaves > 1 { vec![Group::new(); leaves] } else { Vec::new() };
+        CpuQueue { first: (Key::NEVER, 0), few: Group::new(), groups, tree, leaves }
     }
 
     /// The earliest key and its CPU; the lower CPU if two are equal.
@@ -82,20 +212,35 @@ impl CpuQueue {
         self.first
     }
 
+    /// Whether all CPUs are one group.
+    #[inline(always)]
+    pub(crate) fn is_few(&self) -> bool {
+        self.leaves == 1
+    }
+
+    /// That group.
+    #[inline(always)]
+    pub(crate) fn few(&mut self) -> Few<'_> {
+        let last = Packed(self.first.0.0 << GROUP_BITS | self.first.1 as u64);
+        Few { group: &mut self.few, first: &mut self.first, last }
+    }
+
     /// Sets a CPU's key.
     #[inline(always)]
     pub(crate) fn set(&mut self, cpu: usize, key: Key) {
-        let group = cpu / GROUP;
-        let keys = &mut self.keys[group];
-        keys[cpu % GROUP] = key.0 << GROUP_BITS | (cpu % GROUP) as u64;
-        let [a, b, c, d] = *keys;
-        let winner = a.min(b).min(c.min(d));
-        let (first, at) = (Key(winner >> GROUP_BITS), winner as usize % GROUP);
         if self.leaves == 1 {
-            self.first = (first, at);
+            let first = self.few.set(cpu, key);
+            self.first = (first.key(), first.cpu());
         } else {
-            self.climb(self.leaves + group, entry(first, group * GROUP + at));
+            self.set_among_many(cpu, key);
         }
+    }
+
+    #[inline]
+    fn set_among_many(&mut self, cpu: usize, key: Key) {
+        let group = cpu / GROUP;
+        let first = self.groups[group].set(cpu, key);
+        self.climb(self.leaves + group, entry(first.key(), group * GROUP + first.cpu()));
     }
 
     /// A group's leaf has this winner: so have all nodes above it up to one where another wins as before.
@@ -145,7 +290,7 @@ mod tests {
                 keys[cpu % nr_cpus] = key;
                 queue.set(cpu % nr_cpus, key);
                 let (earliest, first) = keys.iter().enumerate().map(|(cpu, key)| (*key, cpu)).min().unwrap();
-                let first = if earliest == Key::NEVER { queue.first().1 } else { first };
+                let first = if earliest.is_never() { queue.first().1 } else { first };
                 prop_assert_eq!(queue.first(), (earliest, first));
             }
         }

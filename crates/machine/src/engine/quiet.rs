@@ -9,67 +9,190 @@
 //! in one short loop, on whatever CPU comes next. What is seldom there goes the long way (`steps.rs`), to the same
 //! effect.
 
-use super::{Machine, Sent};
-use crate::kernel::Kernel;
+use super::steps::woken_by;
+use super::{AT_OBJECT, Cpu, Machine, NO_TOKEN, RETRIES, Run, Sent};
+use crate::kernel::{Fault, Kernel, Op};
+use crate::objects::Did;
 use crate::order::Order;
-use crate::program::TokenStep;
-use crate::queue::{CLASS_OP, Key};
+use crate::program::{QuickStep, Step};
+use crate::queue::{CpuQueue, Few, GROUP, Key, Next, Turns};
 use schedlab_log::{Kind, Record, note};
 use schedlab_units::{CpuId, TaskId, Time};
 
-impl<K: Kernel, O: Order> Machine<K, O> {
-    /// Takes such steps, from this CPU's next one on, in order of time up to `others`. The CPU whose step is due and of
-    /// another kind; `None`: another event comes first.
+/// How the loop knows whose turn is next.
+trait Queue {
+    type Turns<'a>: Turns;
+    /// These CPUs by themselves, so that the compiler knows how many they can be at most.
+    fn cpus(cpus: &mut [Cpu]) -> &mut [Cpu];
+    /// A CPU's number, likewise.
+    fn cpu(cpu: usize) -> usize;
+    fn of(queue: &mut CpuQueue) -> Self::Turns<'_>;
+}
+
+/// Of CPUs that are one group.
+struct OneGroup;
+
+impl Queue for OneGroup {
+    type Turns<'a> = Few<'a>;
     #[inline(always)]
-    pub(super) fn quiet_steps<const PLAIN: bool>(&mut self, cpu: CpuId, others: Key) -> Option<CpuId> {
-        if O::STEERS || !PLAIN && (self.costly || self.asymmetric) || self.acting.is_some() {
-            return Some(cpu);
+    fn cpus(cpus: &mut [Cpu]) -> &mut [Cpu] {
+        &mut cpus[..GROUP]
+    }
+    #[inline(always)]
+    fn cpu(cpu: usize) -> usize {
+        cpu % GROUP
+    }
+    #[inline(always)]
+    fn of(queue: &mut CpuQueue) -> Few<'_> {
+        queue.few()
+    }
+}
+
+/// Of any number.
+struct Groups;
+
+impl Queue for Groups {
+    type Turns<'a> = &'a mut CpuQueue;
+    #[inline(always)]
+    fn cpus(cpus: &mut [Cpu]) -> &mut [Cpu] {
+        cpus
+    }
+    #[inline(always)]
+    fn cpu(cpu: usize) -> usize {
+        cpu
+    }
+    #[inline(always)]
+    fn of(queue: &mut CpuQueue) -> &mut CpuQueue {
+        queue
+    }
+}
+
+/// A task takes its next step, by which it enters the kernel at this instant.
+#[inline(always)]
+fn enters(at: &mut Cpu, run: &mut Run, cpu: CpuId, (now_ns, after_ns): (u64, u64)) {
+    (run.step, run.remaining_ns) = (run.step.wrapping_add(1), after_ns);
+    (run.cpu, at.since_ns) = (cpu.0, now_ns);
+}
+
+impl<K: Kernel, O: Order> Machine<K, O> {
+    /// Takes such steps, from this CPU's next one on, in order of time up to `others`. What sleeps or wakes behind them
+    /// is done, too, if nothing takes time. The CPU whose step is due and of another kind; `None`: another event may be
+    /// earlier.
+    #[inline(always)]
+    pub(super) fn quiet_steps<const PLAIN: bool, const OBJECTS: bool>(
+        &mut self,
+        cpu: CpuId,
+        others: Key,
+    ) -> Result<Option<CpuId>, Box<Fault>> {
+        if O::STEERS || !PLAIN && (self.costly || self.asymmetric || self.acting.is_some()) {
+            return Ok(Some(cpu));
         }
-        let Machine { kernel, program, cpus, runs, sent, queue, now_ns, tokens_early, .. } = self;
-        let (steps, tokens) = (program.steps.as_slice(), program.tokens.as_slice());
-        let (cpus, runs, sent) = (cpus.as_mut_slice(), runs.as_mut_slice(), sent.as_mut_slice());
-        let mut cpu = cpu.index();
-        loop {
-            let at = &mut cpus[cpu];
+        match self.queue.is_few() {
+            true => self.quiet_steps_by::<PLAIN, OBJECTS, OneGroup>(cpu, others),
+            false => self.quiet_steps_of_many::<PLAIN, OBJECTS>(cpu, others),
+        }
+    }
+
+    #[inline(never)]
+    fn quiet_steps_of_many<const PLAIN: bool, const OBJECTS: bool>(
+        &mut self,
+        cpu: CpuId,
+        others: Key,
+    ) -> Result<Option<CpuId>, Box<Fault>> {
+        self.quiet_steps_by::<PLAIN, OBJECTS, Groups>(cpu, others)
+    }
+
+    #[inline(always)]
+    fn quiet_steps_by<const PLAIN: bool, const OBJECTS: bool, Q: Queue>(
+        &mut self,
+        cpu: CpuId,
+        others: Key,
+    ) -> Result<Option<CpuId>, Box<Fault>> {
+        let Machine { kernel, program, cpus, runs, sent, objects, queue, now_ns, waiting, .. } = self;
+        let (steps, tokens, tokens_early) = (&*program.steps, &*program.tokens, &mut self.tokens_early);
+        let (cpus, runs, sent) = (Q::cpus(cpus), runs.as_mut_slice(), &mut sent[..tokens.len()]);
+        let last_step = steps.len().saturating_sub(1);
+        let (mut turns, mut now, mut cpu) = (Q::of(queue), *now_ns, Q::cpu(cpu.index()));
+        let is_over = loop {
+            let (at, this) = (&mut cpus[cpu], CpuId(cpu as u32));
             let task = at.user;
             let run = &mut runs[task.index()];
-            if run.within {
-                break;
+            if run.step >= last_step || !PLAIN && run.within {
+                break false;
             }
-            let Some([step, next]) = steps.get(run.step..).and_then(|steps| steps.first_chunk()) else {
-                break;
-            };
-            let Some(what) = step.token() else { break };
-            let (arg, other, token) = match what {
-                TokenStep::Block(token) => {
-                    if sent[token as usize] != Sent::Early {
-                        break;
-                    }
-                    *tokens_early += 1;
-                    (note::AWAKE, tokens[token as usize].waker, token)
+            // SAFETY: it is not the last step, so there are two from it on.
+            let [step, next] = unsafe { &*steps.as_ptr().add(run.step).cast::<[Step; 2]>() };
+            let after_ns = next.after_ns;
+            let noted = match step.quick() {
+                Some(QuickStep::Block(token)) if sent[token as usize] == Sent::Early => {
+                    *tokens_early = tokens_early.wrapping_add(1);
+                    Some((note::AWAKE, tokens[token as usize].waker, token))
                 }
-                TokenStep::Deliver(token) => {
-                    let sent = &mut sent[token as usize];
-                    if *sent == Sent::Awaited {
-                        break;
-                    }
-                    *sent = Sent::Early;
-                    (note::EARLY, tokens[token as usize].sleeper, token)
+                Some(QuickStep::Block(token)) if PLAIN => {
+                    sent[token as usize] = Sent::Awaited;
+                    enters(at, run, this, (now, after_ns));
+                    (run.token, *waiting, *now_ns) = (token, waiting.wrapping_add(1), now);
+                    // (what the queue has not heard of it hears behind that: this CPU gets another key)
+                    drop(turns);
+                    return self.enter_now::<PLAIN>(this, task, Op::Block, false).map(|()| None);
                 }
+                Some(QuickStep::Deliver(token)) if sent[token as usize] != Sent::Awaited => {
+                    sent[token as usize] = Sent::Early;
+                    Some((note::EARLY, tokens[token as usize].sleeper, token))
+                }
+                Some(QuickStep::Deliver(token)) if PLAIN => {
+                    let sleeper = tokens[token as usize].sleeper;
+                    enters(at, run, this, (now, after_ns));
+                    runs[sleeper.index()].token = NO_TOKEN;
+                    (*waiting, *now_ns) = (waiting.wrapping_sub(1), now);
+                    drop(turns);
+                    return self.enter_now::<PLAIN>(this, task, Op::Wake(sleeper), false).map(|()| None);
+                }
+                Some(QuickStep::Object(act)) if PLAIN && OBJECTS => {
+                    let act = &program.acts[act as usize];
+                    match objects.at_once(task, act.op, act.recorded) {
+                        Some((Did::Goes, _)) => run.cpu = this.0,
+                        Some((Did::Sleeps, goes_on)) => {
+                            enters(at, run, this, (now, after_ns));
+                            if goes_on {
+                                (run.step, run.remaining_ns) = (run.step.wrapping_sub(1), 0);
+                            }
+                            (run.token, *waiting, *now_ns) = (AT_OBJECT, waiting.wrapping_add(1), now);
+                            drop(turns);
+                            return self.enter_now::<PLAIN>(this, task, Op::Block, false).map(|()| None);
+                        }
+                        Some((Did::Wakes(woken), goes_on)) => {
+                            enters(at, run, this, (now, after_ns));
+                            runs[woken.index()].token = if goes_on { RETRIES } else { NO_TOKEN };
+                            (*waiting, *now_ns) = (waiting.wrapping_sub(1), now);
+                            drop(turns);
+                            let op = woken_by(act.wakes, woken);
+                            return self.enter_now::<PLAIN>(this, task, op, false).map(|()| None);
+                        }
+                        Some((Did::WakesAndGoesOn(_), _)) | None => break false,
+                    }
+                    None
+                }
+                _ => break false,
             };
-            (run.step, run.remaining_ns) = (run.step + 1, next.after_ns);
-            at.since_ns = *now_ns;
-            let due = Key::new(now_ns.saturating_add(next.after_ns), CLASS_OP).min(at.timer);
-            kernel.note(Time::from_ns(*now_ns), said(cpu, task, other, arg, token));
-            queue.set(cpu, due);
-            let (key, first) = queue.first();
-            if key >= others || key.class() != CLASS_OP {
-                return None;
+            (run.step, run.remaining_ns) = (run.step.wrapping_add(1), after_ns);
+            at.since_ns = now;
+            let due = Key::op_soon(now, after_ns).min(at.timer);
+            if let Some((arg, other, token)) = noted {
+                kernel.note_by(Time::from_ns(now), || said(cpu, task, other, arg, token));
             }
-            *now_ns = (*now_ns).max(key.time_ns());
-            cpu = first;
-        }
-        Some(CpuId(cpu as u32))
+            let next = turns.turn(cpu, due);
+            if !next.is_op_before(others) {
+                break true;
+            }
+            // (as `at_step`)
+            debug_assert!(!PLAIN || next.time_ns() >= now);
+            now = if PLAIN { next.time_ns() } else { now.max(next.time_ns()) };
+            cpu = next.cpu();
+        };
+        *now_ns = now;
+        turns.settle();
+        Ok((!is_over).then_some(CpuId(cpu as u32)))
     }
 }
 

@@ -42,6 +42,15 @@ impl Run {
     }
 }
 
+/// How a task is woken at an object.
+#[inline(always)]
+pub(super) fn woken_by(wakes: Wakes, task: TaskId) -> Op<'static> {
+    match wakes {
+        Wakes::Plain => Op::Wake(task),
+        Wakes::Sync => Op::WakeSync(task),
+    }
+}
+
 impl<K: Kernel, O: Order> Machine<K, O> {
     /// The task on this CPU has computed as long as its program says: its next step, and whether it stays in the kernel
     /// if that enters it.
@@ -141,14 +150,10 @@ impl<K: Kernel, O: Order> Machine<K, O> {
     #[inline(always)]
     pub(super) fn at_object(&mut self, id: TaskId, act: u32) -> Act {
         let at = &self.program.acts[act as usize];
-        let objects = &mut self.objects;
-        let at_once = match at.op {
-            ObjectOp::Send { object, amount } => objects.send_at_once(id, object, amount, at.recorded),
-            ObjectOp::Receive { object, amount } => objects.receive_at_once(id, object, amount, at.recorded),
-            ObjectOp::Tick { object, period } => return self.at_timer(id, (object, period), at.recorded),
-            _ => None,
-        };
-        match at_once {
+        if let ObjectOp::Tick { object, period } = at.op {
+            return self.at_timer(id, (object, period), at.recorded);
+        }
+        match self.objects.at_once(id, at.op, at.recorded) {
             Some((Did::Goes, _)) => Act::GoesOn,
             Some((Did::Wakes(task), goes_on)) => self.let_on(id, task, act, goes_on),
             Some((Did::Sleeps, goes_on)) => self.sleep_at_object(id, act, goes_on),
@@ -181,10 +186,7 @@ impl<K: Kernel, O: Order> Machine<K, O> {
         if self.pays_at_objects {
             self.pay_for_wakeup(by, act);
         }
-        Act::Enter(match wakes {
-            Wakes::Plain => Op::Wake(task),
-            Wakes::Sync => Op::WakeSync(task),
-        })
+        Act::Enter(woken_by(wakes, task))
     }
 
     /// A task goes to sleep at an object; `goes_on`: it tries again when it is woken.
@@ -214,14 +216,16 @@ impl<K: Kernel, O: Order> Machine<K, O> {
     /// A task that was woken at an object has a CPU, and its operation goes on. What is there for the receiver of
     /// a stream it takes at once; all else is its next step.
     #[inline(always)]
-    pub(super) fn retry(&mut self, cpu: CpuId, id: TaskId) {
+    pub(super) fn retry<const PLAIN: bool>(&mut self, cpu: CpuId, id: TaskId) {
         let run = &mut self.runs[id.index()];
         run.token = NO_TOKEN;
-        if run.remaining_ns == 0 && !run.within && self.objects.takes_the_rest(id) {
-            run.cpu = cpu.0;
-            run.step += 1;
-            self.load_step(id);
-            if !self.put_off.is_empty() {
+        if run.remaining_ns == 0 && (PLAIN || !run.within) && self.objects.takes_the_rest(id) {
+            (run.cpu, run.step) = (cpu.0, run.step.wrapping_add(1));
+            run.load(&self.program.steps);
+            if !PLAIN && self.costly {
+                self.load_cost(id);
+            }
+            if !PLAIN && !self.put_off.is_empty() {
                 self.asked(id);
             }
         }
@@ -414,7 +418,7 @@ impl<K: Kernel, O: Order> Machine<K, O> {
     #[inline(always)]
     pub(super) fn next_step_key_here<const PLAIN: bool>(&self, cpu: CpuId, task: TaskId) -> Key {
         if PLAIN {
-            return Key::new(self.now_ns.saturating_add(self.runs[task.index()].remaining_ns), CLASS_OP);
+            return Key::op_soon(self.now_ns, self.runs[task.index()].remaining_ns);
         }
         let needs_ns = self.time_for(cpu.0, self.runs[task.index()].remaining_ns);
         let due_ns = self.now_ns.saturating_add(needs_ns);
