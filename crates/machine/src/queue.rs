@@ -276,6 +276,25 @@ mod tests {
         assert_eq!(queue.first(), (Key::new(5, CLASS_OP), 0));
     }
 
+    #[test]
+    fn what_is_far_is_never() {
+        let soon = Key::op_soon(5, 7);
+        assert_eq!((soon, soon.time_ns(), soon.is_op()), (Key::new(12, CLASS_OP), 12, true));
+        let last = Key::new(FAR_NS - 1, CLASS_OP);
+        assert!(!last.is_never() && last < Key::NEVER && Key::after(u64::MAX) == Key::NEVER);
+        for never in [
+            Key::op_soon(FAR_NS - 1, FAR_NS - 1),
+            Key::new(FAR_NS, CLASS_TIMER),
+            Key::new(u64::MAX, CLASS_OP),
+        ] {
+            let mut queue = CpuQueue::new(2);
+            queue.set(0, never);
+            assert!(never.is_never() && queue.first().0.is_never(), "{never:?}");
+            queue.set(1, last);
+            assert_eq!(queue.first(), (last, 1));
+        }
+    }
+
     proptest! {
         /// Against the obvious implementation: a scan over all CPUs.
         #[test]
@@ -288,7 +307,18 @@ mod tests {
             for (cpu, time, class) in sets {
                 let key = if time == 8 { Key::NEVER } else { Key::new(time, class) };
                 keys[cpu % nr_cpus] = key;
-                queue.set(cpu % nr_cpus, key);
+                match queue.is_few() {
+                    true => {
+                        let mut few = queue.few();
+                        let next = few.turn(cpu % nr_cpus, key);
+                        let is_op = !key.is_never() && next.is_op_before(Key::NEVER);
+                        few.settle();
+                        let (earliest, first) = queue.first();
+                        prop_assert!(next.cpu() == first && next.time_ns() == earliest.time_ns());
+                        prop_assert!(key.is_never() || is_op == (earliest, first).is_op_before(Key::NEVER));
+                    }
+                    false => queue.set(cpu % nr_cpus, key),
+                }
                 let (earliest, first) = keys.iter().enumerate().map(|(cpu, key)| (*key, cpu)).min().unwrap();
                 let first = if earliest.is_never() { queue.first().1 } else { first };
                 prop_assert_eq!(queue.first(), (earliest, first));
