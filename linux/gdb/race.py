@@ -114,8 +114,8 @@ def sources(folders):
         for at, _, names in os.walk(folder):
             for name in names:
                 own = os.path.join(at, name)
-                gdb.execute("set substitute-path %s/%s %s" % (tree, os.path.relpath(own, folder), own))
-    gdb.execute("set substitute-path %s %s" % (tree, folders[-1]))
+                gdb.execute('set substitute-path "%s/%s" "%s"' % (tree, os.path.relpath(own, folder), own))
+    gdb.execute('set substitute-path "%s" "%s"' % (tree, folders[-1]))
 
 
 def to_first_point():

@@ -702,12 +702,13 @@ impl<K: Kernel, O: Order> Machine<K, O> {
             self.spins = 0;
             let (cpu_key, cpu) = self.queue.first();
             let wheel_ns = self.wheel_ns();
-            let others = limit.min(Key::new(wheel_ns, CLASS_DEVICE));
+            let device_key = Key::new(wheel_ns, CLASS_DEVICE);
+            let others = limit.min(device_key);
             if (cpu_key, cpu).is_op_before(others) {
                 self.now_ns = self.at_step::<PLAIN>(cpu_key.time_ns());
                 return self.own_steps::<PLAIN, OBJECTS>(CpuId(cpu as u32), others).map(|()| true);
             }
-            let key = Key::new(wheel_ns, CLASS_DEVICE).min(cpu_key);
+            let key = device_key.min(cpu_key);
             if key >= limit {
                 return Ok(false);
             }

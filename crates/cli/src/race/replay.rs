@@ -196,7 +196,8 @@ fn debug(opened: &Opened, (commands, batch): (&[String], bool)) -> Result<()> {
         command.arg("-p").arg(pid.to_string()).arg("-x").arg(&helper);
         // a text in JSON is one in Python
         if plan.compiled.is_whole() && !plan.compiled.sources.is_empty() {
-            command.arg("-ex").arg(format!("python sources({})", json!(plan.compiled.sources)));
+            let folders: Vec<_> = plan.compiled.sources.iter().map(|f| f.to_string_lossy()).collect();
+            command.arg("-ex").arg(format!("python sources({})", json!(folders)));
         }
         command.args(["-ex", first]);
         for text in commands {

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Where tasks send messages, two steps of three are of this kind. The kernel hears nothing of them, so they are taken
-//! in one short loop, on whatever CPU comes next. What is seldom there goes the long way (`steps.rs`), to the same
-//! effect.
+//! in one short loop, on whatever CPU comes next. Where nothing takes time, a sleep or wakeup that does enter the
+//! kernel goes there from this loop, too. What is seldom there goes the long way (`steps.rs`), to the same effect.
 
 use super::steps::woken_by;
 use super::{AT_OBJECT, Cpu, Machine, NO_TOKEN, RETRIES, Run, Sent};
